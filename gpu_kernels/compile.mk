@@ -42,7 +42,7 @@ ifeq ($(variant),cuda)
   cuda_include := $(filter-out /usr/include,$(wildcard $(cuda_home)/include))
   cxx  += -DMILCGPU_WITH_CUDA=1 $(addprefix -isystem ,$(cuda_include))
   # -O only affects the host's code, which a build for GPUs contains for machines without one.
-  nvcc := $(NVCC) -ccbin $(lastword $(CXX)) -std=c++17 $(patsubst -O3,-O1,$(optimize)) $(if $(filter 1,$(LINEINFO)),-lineinfo) -Xfatbin=-compress-all --extended-lambda $(gencode) \
+  nvcc := $(NVCC) -ccbin $(lastword $(CXX)) -std=c++17 $(patsubst -O3,-O1,$(optimize)) $(if $(filter 1,$(LINEINFO)),-lineinfo) -Xfatbin=-compress-all $(gencode) \
             -Werror all-warnings -Xcompiler=$(subst $(space),$(comma),$(host_flags)) $(cpp_flags) -DMILCGPU_WITH_CUDA=1 \
             '-DMILCGPU_ARCH="$(strip $(arch_list))"'
   compile_cu := $(nvcc)

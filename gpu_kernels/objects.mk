@@ -1,10 +1,12 @@
 # From a source to its object, and the progress of the build. Included after the lists of all folders.
 
-# Rewritten only if the flags differ from those of the last build; every object depends on it. The flags are compared here
-# and not in a recipe that always runs, after which make -n would announce every object.
-flags_differ := $(shell printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $(O)/flags || echo differ)
+# Rewritten only if the flags differ from those of the last build, or the files that are compiled together; every object
+# depends on it. The flags are compared here and not in a recipe that always runs, after which make -n would announce
+# every object.
+print_flags  := printf '%s\n' '$(cxx)' '$(compile_cu)' $(small_files)
+flags_differ := $(shell $(print_flags) | cmp -s - $(O)/flags || echo differ)
 $(O)/flags: $(if $(flags_differ),FORCE)
-	@mkdir -p $(@D); : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@
+	@mkdir -p $(@D); : >$(O)/compiled; $(print_flags) >$@
 
 # The headers of the standard library that most sources include, precompiled for each of two levels of optimization:
 # reading them takes as long as compiling a typical file. For the parts of bench they include bench.h. nvcc does not use
@@ -38,7 +40,7 @@ say_compiling = echo '$@' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le
                   printf '[%3d/%d] $(1) $(@:$(O)/obj/%.o=%)\n' $$n $(words $(to_compile)) || echo '          $(1) $(@:$(O)/obj/%.o=%)'
 define compile_kernels
 @mkdir -p $(@D); $(call say_compiling,$(if $(filter cuda,$(variant)),NVCC,CXX ))
-$(Q)$(compile_cu) $(last_flags) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
+$(Q)$(compile_cu) $(last_flags) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $(or $(1),$<) -o $@
 endef
 
 $(O)/obj/%.cpp.o: %.cpp $(O)/flags
@@ -47,6 +49,11 @@ $(O)/obj/%.cpp.o: %.cpp $(O)/flags
 
 $(O)/obj/%.cu.o: %.cu $(O)/flags
 	$(compile_kernels)
+
+# FOLDER/together.cu includes the small files of the folder (libraries.mk).
+$(call objects,$(together)): $(O)/flags
+	@mkdir -p $(@D); printf '#include "%s"\n' $(filter $(@:$(O)/obj/%together.cu.o=%)%,$(small_files)) >$(@:.o=)
+	$(call compile_kernels,$(@:.o=))
 
 # SOURCE.PART.cu is a part of SOURCE.cu (libraries.mk).
 source_of = $(firstword $(subst ., ,$(1)))$(suffix $(1))

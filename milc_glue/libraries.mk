@@ -13,14 +13,28 @@ row_parts     := $(call parts_of,staggered,double single half true_residual doub
                    $(call parts_of,laplace,double single half) $(call parts_of,wilson,double single half)
 lib_sources   := $(filter-out %_rows.cu,$(lib_sources)) $(row_parts)
 
-lib_objects   := $(call objects,$(lib_sources))
+# nvcc takes more than a second to read the headers of a file, so it compiles these files of a folder as one, which
+# includes them (FOLDER/together.cu in objects.mk). Together they give the same machine code as alone. A file with
+# momenta would not, beside a file with matrices alone: the compiler simplifies a function whose argument has one value
+# in the whole file, such as the place of the last word in place() (portable.h).
+of_folder     = $(patsubst %,gpu_kernels/$(1)/%.cu,$(2))
+small_files  := $(if $(filter cuda,$(variant)), \
+                   $(call of_folder,algebra,block_solutions block_steps convert convert_sources deflate few_against_half lock_step momentum_sums \
+                     random_vector scaled_difference shifts weighted_sum) \
+                   $(call of_folder,gauge/flow,ape_smear flow_observables gauge_fix hyp_smear) \
+                   $(call of_folder,gauge/forces,gauge_action heat_bath long_links_adjoint loop_traces plaquette reunitarize unitarize_adjoint) \
+                   $(call of_folder,gauge/links,long_links unitarize) $(call of_folder,halo,halo_start margin peer_memory) \
+                   $(call of_folder,machine/backend,checksum device) $(call of_folder,measure,neighbours slice_sums thin_sources))
+together     := $(addsuffix together.cu,$(sort $(dir $(small_files))))
+
+lib_objects   := $(call objects,$(together) $(filter-out $(small_files),$(lib_sources)))
 quda_objects  := $(call objects,$(quda_sources))
 # Code that checks arguments and calls kernels.
 calling       := $(call objects,$(filter-out milc_glue/host/%,$(filter milc_glue/%,$(lib_sources) $(quda_sources))))
 $(calling): private last_flags := $(light)
 libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so $(O)/built
 # The parts of the library that libquda.so itself contains. None of them has a state.
-quda_parts    := $(call objects,gpu_kernels/machine/backend/content_hash.cpp gpu_kernels/machine/comm/exchange.cpp gpu_kernels/machine/comm/ranks.cpp gpu_kernels/measure/spin_taste.cpp \
+quda_parts    := $(call objects,gpu_kernels/machine/content_hash.cpp gpu_kernels/machine/comm/exchange.cpp gpu_kernels/machine/comm/ranks.cpp gpu_kernels/measure/spin_taste.cpp \
                    milc_glue/host/host_fields.cpp milc_glue/api/lent_messages.cpp)
 
 $(O)/libmilcgpu.a: $(lib_objects)

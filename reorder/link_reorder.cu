@@ -3,10 +3,10 @@
 #include "gpu_kernels/fields/for_real.h"
 #include "gpu_kernels/fields/reconstruct.h"
 #include "gpu_kernels/fields/settle.h"
-#include "gpu_kernels/machine/backend/content_hash.h"
 #include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/reduce.h"
 #include "gpu_kernels/machine/comm/ranks.h"
+#include "gpu_kernels/machine/content_hash.h"
 #include "gpu_kernels/machine/geometry/places.h"
 #include "reorder/link_reorder.h"
 

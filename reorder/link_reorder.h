@@ -38,7 +38,7 @@ struct LinkStatistics {
     double mean_norm; // sqrt(mean over links of |L|_F^2 / 3): c for links c * unitary
     long long
         first_bad;    // (4 k + mu) of the first link with NaN or infinity, k in device order (even, then odd); -1: none
-    uint64_t content; // a hash of all bits (machine/backend/content_hash.h), of this process
+    uint64_t content; // a hash of all bits (machine/content_hash.h), of this process
     LinkSigns signs = {}; // if they were requested
 };
 // phases: those of a gauge field, to find its signs; nullptr: signs are not computed.

@@ -1,7 +1,7 @@
 #include "reorder/resident_links.h"
 #include "gpu_kernels/halo/halo.h"
-#include "gpu_kernels/machine/backend/content_hash.h"
 #include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/content_hash.h"
 
 namespace milcgpu {
 

@@ -1,9 +1,9 @@
 #include "tests/ranks_support.h"
-#include "gpu_kernels/machine/backend/content_hash.h"
 #include "gpu_kernels/machine/backend/cuda_handles.h"
 #include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/lasting_memory.h"
 #include "gpu_kernels/machine/comm/clock.h"
+#include "gpu_kernels/machine/content_hash.h"
 #include "milc_glue/api/start_context.h"
 #include <algorithm>
 #include <chrono>

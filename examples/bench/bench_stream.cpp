@@ -1,5 +1,5 @@
 #include "examples/bench/bench_stream.h"
-#include "gpu_kernels/machine/backend/portable.h"
+#include "gpu_kernels/machine/portable.h"
 #if defined(MILCGPU_WITH_CUDA)
 #include "gpu_kernels/machine/backend/launch.h"
 #endif

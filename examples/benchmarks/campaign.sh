@@ -1,5 +1,6 @@
 #!/bin/sh
-# Prints an input like those of the campaigns of October 2026 (lqcd-agent-handbook), as the local volume of one GPU.
+# Prints the input of the staggered-CG probe 1.1.0 (lqcd-agent-handbook, October 2026) for MILC's ks_spectrum_hisq, or an
+# input like those of its campaigns, as the local volume of one GPU.
 #
 #     sh campaign.sh PART NX NY NZ NT LATTICE [SLICES] > campaign.in
 #
@@ -8,21 +9,24 @@
 #           nine:   nine right-hand sides a solve, residual 1e-12, from the eight corners of a cube and a corner wall;
 #                   baryons. Program: ks_spectrum_hisq_gb_baryon_blind_no_sink_links
 #           heavy:  five heavy masses, each with its own correction of the Naik term, from the sources of 'masses'
+#           probe:  six solves of one right-hand side, four of twelve; mass 0.01, residual 1e-8. The figure is MILC's
+#                   mflops without the first solve of each kind: solves.awk
 #           The program of the others: ks_spectrum_hisq.
 # LATTICE   a file, or 'warm'
-# SLICES    how many time slices have sources, 4 if not given. MILC reads the input slice by slice.
+# SLICES    how many time slices have sources, 4 if not given; for 'probe' no argument: its sources are one input. MILC
+#           reads the others slice by slice.
 # Environment: MASS, the lightest mass.
 set -e
-[ $# = 6 ] || [ $# = 7 ] || { sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# = 6 ] || [ $# = 7 ] || { sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 part=$1 nx=$2 ny=$3 nz=$4 nt=$5 slices=${7:-4}
 [ "$6" = warm ] && lattice=warm || lattice="reload_serial $6"
 
 # TYPE FIELDS T LABEL: a base source.
 source_of() { printf '%s\nfield_type KS\nsubset full\nt0 %d\n%bsource_label %s\nforget_source\n' $1 $3 "$2" $4; }
-# A set of propagators: its type and what all propagators of MILC's other lines share.
+# TYPE INV_TYPE: a set of propagators.
 set_of() {
-    printf 'set_type %s\ninv_type %s\nmax_cg_iterations 5000\nmax_cg_restarts 20\ncheck yes\nmomentum_twist 0 0 0\n' $1 $2
-    echo 'precision 2'
+    printf 'set_type %s\ninv_type %s\nmax_cg_iterations %d\nmax_cg_restarts %d\n' $1 $2 $iterations $restarts
+    printf 'check yes\nmomentum_twist 0 0 0\nprecision 2\n'
 }
 mass() { printf 'mass %s\nnaik_term_epsilon %s\n' $1 $2; }
 # RESIDUAL
@@ -33,10 +37,10 @@ product() { awk "BEGIN { printf \"%.6g\", $1 * $2 }"; }
 naik() {
     awk "BEGIN { q = $1 * $1; printf \"%.6f\", q * (-27 / 40 + q * (327 / 1120 - q * (15607 / 268800 + q * 73697 / 3942400))) }"
 }
-# N: quarks, one for each propagator.
+# PROPAGATOR...: a quark of each.
 quarks() {
-    echo number_of_quarks $1
-    for k in $(seq 0 $(($1 - 1))); do printf 'propagator %d\nidentity\nop_label d\nforget_ksprop\n' $k; done
+    echo number_of_quarks $#
+    for propagator; do printf 'propagator %d\nidentity\nop_label d\nforget_ksprop\n' $propagator; done
 }
 # T QUARK...: the pion of each quark with itself.
 pions() {
@@ -68,7 +72,7 @@ masses() {
             residual 1e-8
         done
     done
-    quarks 20
+    quarks $(seq 0 19)
     pions $1 $(seq 0 19)
     echo number_of_baryons 0
 }
@@ -80,7 +84,7 @@ three() {
     mass ${MASS:-.001} 0
     printf 'number_of_propagators 1\nsource 0\n'
     residual 1e-8
-    quarks 1
+    quarks 0
     pions $1 0
     echo number_of_baryons 0
 }
@@ -105,7 +109,7 @@ nine() {
             residual 1e-12
         done
     done
-    quarks 9
+    quarks $(seq 0 8)
     printf 'number_of_mesons 0\nnumber_of_baryons 0\nnumber_of_quark_octets 1\noctet 0 1 2 3 4 5 6 7\n'
     printf 'number_of_gb_baryons 1\ntriplet 0 0 0\nspectrum_request gb_baryon\nquark_content uud\nforget_corr\n'
     printf 'r_offset 0 0 0 %d\nmomentum 0 0 0 EO EO EO\nspin_taste 2point\nnumber_of_correlators 9\n' $1
@@ -127,13 +131,38 @@ heavy() {
             residual 1e-8
         done
     done
-    quarks 10
+    quarks $(seq 0 9)
     pions $1 $(seq 0 9)
     echo number_of_baryons 0
 }
+probe() {
+    echo number_of_base_sources 4
+    for t in 0 2 4 6; do source_of corner_wall '' $t c$t; done
+    printf 'number_of_modified_sources 0\nnumber_of_sets 5\n'
+    set_of single CGZ
+    printf 'source 0\nnumber_of_propagators 2\n'
+    for propagator in 0 1; do
+        mass ${MASS:-.01} 0
+        residual 1e-8
+    done
+    for set in 1 2 3 4; do
+        set_of multicolorsource CGZ
+        mass ${MASS:-.01} 0
+        echo number_of_propagators 4
+        for source in 0 1 2 3; do
+            echo source $source
+            residual 1e-8
+        done
+    done
+    quarks 0 2 6 10 14
+    pions 0 0 1 2 3 4
+    echo number_of_baryons 0
+}
 
+iterations=5000 restarts=20
 case $part in
 masses | three | nine | heavy) ;;
+probe) iterations=10000 restarts=50 slices=1 ;;
 *) echo "$0: no part '$part'" >&2; exit 2 ;;
 esac
 printf 'prompt 0\nnx %d\nny %d\nnz %d\nnt %d\niseed 5682304\njob_id campaign\n' $nx $ny $nz $nt

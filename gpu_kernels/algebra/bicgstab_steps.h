@@ -20,7 +20,7 @@
 #pragma once
 #include "gpu_kernels/fields/spinor_block.h"
 #include "gpu_kernels/fields/su3.h"
-#include "gpu_kernels/machine/backend/portable.h"
+#include "gpu_kernels/machine/portable.h"
 
 namespace milcgpu {
 

@@ -11,17 +11,17 @@ namespace {
 
 constexpr int reals = LaneLinks::reals, links = LaneLinks::links;
 
+// The loop over a parity is the loop that D makes over it later, so each thread has its links in its own memory.
 template <class T, class From>
-void pack(const CutLattice &lattice, const LinkField &fat, const LinkField &lng, unsigned char *data) {
-    const int all = lattice.volume() / 2 / Lanes<T>::count;
+void pack(const CutLattice &lattice, int parity, const LinkField &fat, const LinkField &lng, unsigned char *data) {
+    const int blocks = lattice.volume() / 2 / Lanes<T>::count;
 #pragma omp parallel for schedule(static) if (lattice.volume() >= few_sites)
-    for (int b = 0; b < 2 * all; ++b) {
-        const int parity = b / all, first = b % all * Lanes<T>::count;
-        unsigned char *link = data + b * LaneLinks::block_bytes;
+    for (int b = 0; b < blocks; ++b) {
+        unsigned char *link = data + (parity * blocks + b) * LaneLinks::block_bytes;
         int own[Lanes<T>::count];
         Site sites[Lanes<T>::count];
         for (int l = 0; l < Lanes<T>::count; ++l)
-            own[l] = first + lanes::site_of(l, T()), sites[l] = lattice.site(parity, own[l]);
+            own[l] = b * Lanes<T>::count + lanes::site_of(l, T()), sites[l] = lattice.site(parity, own[l]);
         for (int k = 0; k < links; ++k, link += reals * lane_bytes) {
             const LaneLinks::Place place = LaneLinks::place(k);
             const LinkField &field = place.is_long ? lng : fat;
@@ -54,8 +54,7 @@ size_t LaneLinks::bytes_of(const Geometry &geometry, Precision precision) {
 }
 
 LaneLinks::LaneLinks([[maybe_unused]] Device &device, [[maybe_unused]] const Geometry &geometry,
-                     [[maybe_unused]] const LinkField &fat, [[maybe_unused]] const LinkField &lng,
-                     Precision precision)
+                     [[maybe_unused]] const LinkField &fat, [[maybe_unused]] const LinkField &lng, Precision precision)
     : precision_(precision) {
 #if MILCGPU_LANES
     device.collective("memory for links of several sites", [&] {
@@ -63,8 +62,9 @@ LaneLinks::LaneLinks([[maybe_unused]] Device &device, [[maybe_unused]] const Geo
     });
     for_real(precision, [&](auto of) {
         for_real(fat.precision(), [&](auto given) {
-            pack<typename LinkReal<of>::Real, typename LinkReal<given>::Real>(geometry.lattice(), fat, lng,
-                                                                              data_.data());
+            for (const int parity : {0, 1})
+                pack<typename LinkReal<of>::Real, typename LinkReal<given>::Real>(geometry.lattice(), parity, fat, lng,
+                                                                                  data_.data());
         });
     });
     checksum_ = checksum(device, data_.data(), data_.bytes());

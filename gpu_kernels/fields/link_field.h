@@ -4,6 +4,7 @@
 #include "gpu_kernels/machine/backend/checksum.h"
 #include "gpu_kernels/machine/geometry/geometry.h"
 #include <algorithm>
+#include <memory>
 
 namespace milcgpu {
 

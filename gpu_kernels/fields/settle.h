@@ -1,6 +1,6 @@
 // Words that go to memory and into a checksum.
 #pragma once
-#include "gpu_kernels/machine/backend/portable.h"
+#include "gpu_kernels/machine/portable.h"
 
 namespace milcgpu {
 

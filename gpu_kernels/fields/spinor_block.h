@@ -1,7 +1,7 @@
 // The address and layout of a field of colour vectors (spinors), as kernels take it.
 #pragma once
 #include "gpu_kernels/fields/precision.h"
-#include "gpu_kernels/machine/backend/portable.h"
+#include "gpu_kernels/machine/portable.h"
 
 namespace milcgpu {
 

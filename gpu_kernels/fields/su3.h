@@ -1,6 +1,6 @@
 // 3x3 complex algebra in registers: the smallest set that the kernels need. Flop counts: matrix times vector 66.
 #pragma once
-#include "gpu_kernels/machine/backend/portable.h"
+#include "gpu_kernels/machine/portable.h"
 
 namespace milcgpu {
 

@@ -11,7 +11,7 @@
 // unitary; gamma_5 gamma_mu is antihermitian, the others are hermitian. In each set tr(Gamma_j^dag Gamma_k) = 4
 // delta_jk.
 #pragma once
-#include "gpu_kernels/machine/backend/portable.h"
+#include "gpu_kernels/machine/portable.h"
 
 namespace milcgpu {
 

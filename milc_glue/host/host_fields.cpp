@@ -1,8 +1,8 @@
 #include "milc_glue/host/host_fields.h"
 #include "gpu_kernels/gauge/links/polar.h"
-#include "gpu_kernels/machine/backend/content_hash.h"
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "gpu_kernels/machine/backend/large_pages.h"
+#include "gpu_kernels/machine/content_hash.h"
 #include <algorithm>
 #include <array>
 #include <cmath>

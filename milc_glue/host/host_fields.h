@@ -14,7 +14,7 @@ struct HostRecords {
     size_t count, bytes, pitch;
 };
 
-// Hashes of 64 bits (machine/backend/content_hash.h), of records and their numbers: sums over the records, so any
+// Hashes of 64 bits (machine/content_hash.h), of records and their numbers: sums over the records, so any
 // thread may add any part. The numbers differ in each process.
 //
 // The sample is an eighth of the records, spread over all of them: one random block of every eight neighbouring blocks

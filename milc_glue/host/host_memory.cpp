@@ -1,27 +1,12 @@
 #include "milc_glue/host/host_memory.h"
 #include "gpu_kernels/machine/backend/large_pages.h"
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <malloc.h>
-#include <omp.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 namespace milcgpu {
-
-namespace {
-
-// f(first byte, bytes) for the large pages of a block, by all threads.
-template <class F> void each_page(void *block, size_t bytes, const F &f) {
-    auto *const from = static_cast<unsigned char *>(block);
-#pragma omp parallel for if (!omp_in_parallel())
-    for (size_t page = 0; page < bytes; page += large_page)
-        f(from + page, std::min(large_page, bytes - page));
-}
-
-} // namespace
 
 void keep_freed_memory(int node_ranks) {
 #if defined(M_MMAP_MAX) && defined(M_TRIM_THRESHOLD)
@@ -45,7 +30,7 @@ void touch_next_block(size_t bytes) {
     if (block == nullptr)
         return;
     const auto small_page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    each_page(block, bytes, [&](unsigned char *page, size_t n) {
+    each_large_page(block, bytes, [&](unsigned char *page, size_t n) {
         for (size_t k = 0; k < n; k += small_page)
             *static_cast<volatile unsigned char *>(page + k) = 0;
         *static_cast<volatile unsigned char *>(page + n - 1) = 0;
@@ -57,17 +42,6 @@ bool is_mapped(const void *block, size_t bytes) {
     const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)), first = reinterpret_cast<uintptr_t>(block),
                begin = first / page * page;
     return msync(reinterpret_cast<void *>(begin), first - begin + bytes, MS_ASYNC) == 0; // it writes nothing
-}
-
-void fill_bytes(void *to, int byte, size_t bytes) {
-    each_page(to, bytes, [&](unsigned char *page, size_t n) { std::memset(page, byte, n); });
-}
-
-void copy_bytes(void *to, const void *from, size_t bytes) {
-    auto *const first = static_cast<unsigned char *>(to);
-    each_page(to, bytes, [&](unsigned char *page, size_t n) {
-        std::memcpy(page, static_cast<const unsigned char *>(from) + (page - first), n);
-    });
 }
 
 } // namespace milcgpu

@@ -18,8 +18,4 @@ void touch_next_block(size_t bytes);
 // have been.
 bool is_mapped(const void *block, size_t bytes);
 
-// memset and memcpy by all threads.
-void fill_bytes(void *to, int byte, size_t bytes);
-void copy_bytes(void *to, const void *from, size_t bytes);
-
 } // namespace milcgpu

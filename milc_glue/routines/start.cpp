@@ -1,6 +1,7 @@
 // Start and exit: what is offloaded, and the tables that say so.
 #include "gpu_kernels/machine/backend/device.h"
 #include "gpu_kernels/machine/backend/host_threads.h"
+#include "gpu_kernels/machine/backend/large_pages.h"
 #include "gpu_kernels/machine/backend/wake.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/sized.h"

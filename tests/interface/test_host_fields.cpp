@@ -1,5 +1,5 @@
 // Hashes, differences and copies of MILC's fields in the host's memory, and the residual that they serve.
-#include "gpu_kernels/machine/backend/content_hash.h"
+#include "gpu_kernels/machine/content_hash.h"
 #include "milc_glue/host/host_fields.h"
 #include "tests/support.h"
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Fields filled and copied by all threads.
+#include "gpu_kernels/machine/backend/large_pages.h"
 #include "milc_glue/host/host_memory.h"
 #include "tests/support.h"
 #include <algorithm>
@@ -8,7 +9,6 @@
 using namespace milcgpu;
 
 TEST_CASE("fields are filled and copied to the last byte and no further", "[host_fields][sanitize]") {
-    constexpr size_t large_page = size_t(2) << 20;
     for (const size_t bytes : {size_t(0), size_t(1), large_page - 1, large_page, 3 * large_page + 17}) {
         std::vector<unsigned char> from(bytes + 1), to(bytes + 1, 9);
         std::iota(from.begin(), from.end(), 0);

@@ -170,6 +170,7 @@ TEST_CASE("messages quote foreign text without control characters, and shorten i
     CHECK(quoted("\xff\xc0\x80\xe4\xb8") == "\\xff\\xc0\\x80\\xe4\\xb8"); // not UTF-8
     CHECK(quoted(std::string("a\0b", 3)) == "a\\x00b");
     CHECK(quoted(std::string(1 << 20, 'x')) == std::string(80, 'x') + "...");
+    CHECK(quoted(std::string(1 << 20, '\xe8')).size() == 80 + 3); // as they appear: a message stays short
     CHECK(milcgpu::quoted_name(std::string(1 << 20, 'x')).size() < 5000);
     CHECK(milcgpu::printable("a\nb\x1b") == "a\nb\\x1b");
 }

@@ -743,6 +743,12 @@ TEST_CASE("benchmarks: campaign.sh prints the solves of each part; solves.awk pr
         CHECK(r.count("\nforget_source\n") == 2 * part.sources);
         CHECK(r.count("\nidentity\n") == 2 * part.quarks);
     }
+    const Run probe = succeeded(input("probe 4 4 4 8 warm"));
+    CHECK(probe.count("\nset_type ") == 5);
+    CHECK(probe.count("\nmass ") == 6);
+    CHECK(probe.count("\nsource ") == 17);
+    CHECK(probe.count("\nmax_cg_iterations 10000\n") == 5);
+    CHECK(probe.count("\nidentity\n") == 5);
     const std::string heavy = input("heavy 4 4 4 8 warm 1").output;
     CHECK(heavy.find("\nmass 0.02228\nnaik_term_epsilon -0.000335\n") != std::string::npos);
     CHECK(input("heavy 4 4 4 8 l.lat").count("\nreload_serial l.lat\n") == 1);

@@ -4,7 +4,7 @@
 // change is missed with a small chance.
 #pragma once
 #include "gpu_kernels/machine/backend/device_array.h"
-#include "gpu_kernels/machine/backend/portable.h"
+#include "gpu_kernels/machine/portable.h"
 #include <cstring>
 
 namespace milcgpu {

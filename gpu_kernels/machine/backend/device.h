@@ -122,6 +122,15 @@ class Device final : public LaunchQueue {
     // For tests: `observer` is called with the name of each launch, copy and fill before it happens; empty: no calls.
     // It is not called while launches are recorded, nor for work that it queues itself.
     void set_observer(std::function<void(const char *what)> observer) { observer_ = std::move(observer); }
+    void about_to(const char *what) override {
+        if (!observer_ || recording_ || observing_)
+            return;
+        struct Observing { // ends even if observer_ throws
+            bool &flag;
+            ~Observing() { flag = false; }
+        } observing{observing_ = true};
+        observer_(what);
+    }
     // For tests: replaces each aligned double of device memory that equals `value` by `other`. Returns their number.
     int replace(double value, double other);
 
@@ -142,7 +151,7 @@ class Device final : public LaunchQueue {
     // this work. It returns true if all of it is done; a wait for the whole queue waits for that, too. Empty: no work.
     void set_meanwhile(std::function<bool()> work) { meanwhile_ = std::move(work); }
     bool has_meanwhile() const { return static_cast<bool>(meanwhile_); }
-    void collective(const char *phase, const std::function<void()> &work) override;
+    void run_collective(const char *phase, void (*run)(const void *work), const void *work) override;
 
     // Work queued by `launches` may run beside the work queued by `beside` and beside work queued after this call.
     // `beside` is called first, so that its work runs while `launches` waits on the host. All this work waits for work
@@ -255,7 +264,8 @@ class Device final : public LaunchQueue {
     std::vector<SumPage> sum_pages_;
     std::function<bool()> meanwhile_;
     std::set<const void *> launched_; // kernels that were launched before; empty without meanwhile_
-    bool hands_over_ = false;
+    std::function<void(const char *)> observer_;
+    bool hands_over_ = false, recording_ = false, observing_ = false;
     void *side_stream_ = nullptr, *side_events_[2] = {nullptr, nullptr}; // of aside()
 };
 

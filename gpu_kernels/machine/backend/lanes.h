@@ -1,7 +1,7 @@
 // Numbers for several sites at once on a CPU: a register of the compiler's vector extension has a lane for each site.
 // Kernel bodies use such a register in place of a real number.
 #pragma once
-#include "gpu_kernels/machine/backend/portable.h"
+#include "gpu_kernels/machine/portable.h"
 #include <type_traits>
 
 // Without AVX2 the compiler would emulate registers of 32 bytes. A library for GPUs has its fast code on the GPU.

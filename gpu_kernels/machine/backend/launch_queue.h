@@ -1,10 +1,8 @@
-// The part of a device that launches use, so that kernels are not recompiled if other parts of a device change. The
-// whole device: device.h.
+// The part of a device that launches use, so that kernels are not recompiled if other parts of a device change, and
+// without <functional> and <memory>, which nvcc would read for each file with kernels. The whole device: device.h.
 #pragma once
 #include "gpu_kernels/machine/error.h"
 #include <cstddef>
-#include <functional>
-#include <memory>
 #include <utility>
 
 namespace milcgpu {
@@ -39,7 +37,10 @@ class LaunchQueue {
     // If `work` fails on one rank, this throws the same error on all ranks (Ranks::collective). If an allocation fails
     // on one rank, all ranks free idle memory and repeat the outermost `work` that they are in. So before its last
     // allocation `work` must not change anything that would count twice. phase: a literal.
-    virtual void collective(const char *phase, const std::function<void()> &work) = 0;
+    template <class Work> void collective(const char *phase, const Work &work) {
+        run_collective(phase, [](const void *w) { (*static_cast<const Work *>(w))(); }, &work);
+    }
+    virtual void run_collective(const char *phase, void (*run)(const void *work), const void *work) = 0;
     // Not nullptr if the ranks reach each other's memory. Then sums over ranks and ghosts do not need the host, and
     // their launches can be recorded.
     Peers *peers() const { return peers_; }
@@ -64,16 +65,7 @@ class LaunchQueue {
     // True if the next launch may start while the previous one ends: on sm_90 and newer, with kernels compiled for it,
     // and if it follows that launch alone (Device::aside). Call it once for each launch.
     bool next_starts_early() { return !std::exchange(next_waits_, false) && starts_early_; }
-    // Each launch calls about_to() first.
-    void about_to(const char *what) {
-        if (!observer_ || recording_ || observing_)
-            return;
-        struct Observing { // ends even if observer_ throws
-            bool &flag;
-            ~Observing() { flag = false; }
-        } observing{observing_ = true};
-        observer_(what);
-    }
+    virtual void about_to(const char *what) = 0; // each launch calls it first
     virtual void before_launch_of(const void *kernel) = 0;
     virtual void check_launch(const char *what) = 0;
 
@@ -87,8 +79,7 @@ class LaunchQueue {
     Ranks *ranks_ = nullptr;
     Peers *peers_ = nullptr;
     WaitReport *waits_ = nullptr;
-    bool starts_early_ = false, next_waits_ = false, recording_ = false, observing_ = false;
-    std::function<void(const char *)> observer_;
+    bool starts_early_ = false, next_waits_ = false;
 };
 
 // The queue of a device whose type is incomplete here.

@@ -1,7 +1,7 @@
 // Parameters of a launch: which of several sources are active; where it reads and stores ghosts of other ranks (peers.h
 // says how they travel); the order of its tiles.
 #pragma once
-#include "gpu_kernels/machine/backend/portable.h"
+#include "gpu_kernels/machine/portable.h"
 
 namespace milcgpu {
 

@@ -26,9 +26,9 @@
 // All ranks start the same launches in the same order. A wait for another rank ends after `limit_ns`. The kernel
 // records it, all later waits end soon, and the host reports it (Device::check_waits).
 #pragma once
-#include "gpu_kernels/machine/backend/content_hash.h"
 #include "gpu_kernels/machine/backend/launch_types.h"
 #include "gpu_kernels/machine/backend/posted.h"
+#include "gpu_kernels/machine/content_hash.h"
 #include <cstddef>
 
 namespace milcgpu {

@@ -8,7 +8,7 @@
 // If that assumption fails, or a number is lost, the wait ends after some seconds. The kernel then records which wait
 // it was and continues with NaN, and the host reports it (Device::check_waits). A kernel never hangs.
 #pragma once
-#include "gpu_kernels/machine/backend/portable.h"
+#include "gpu_kernels/machine/portable.h"
 
 namespace milcgpu {
 

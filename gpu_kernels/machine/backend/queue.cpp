@@ -98,11 +98,12 @@ void Device::add_over_ranks(double *values, int count) {
         ranks_->add_in_rank_order("a sum over all sites", values, count);
 }
 
-void Device::collective(const char *phase, const std::function<void()> &work) {
+void Device::run_collective(const char *phase, void (*run)(const void *work), const void *work) {
     if (ranks_ == nullptr)
-        return work();
+        return run(work);
+    const auto collective = [&] { return ranks_->collective(phase, [&] { run(work); }); };
     if (in_collective_) // a rank that failed before this point waits in the outer one, where all ranks meet
-        return ranks_->collective(phase, work);
+        return collective();
     struct Inside {
         bool &now;
         explicit Inside(bool &in) : now(in) { now = true; }
@@ -111,7 +112,7 @@ void Device::collective(const char *phase, const std::function<void()> &work) {
     for (size_t least_used = SIZE_MAX;;)
         try {
             const Inside inside(in_collective_);
-            return ranks_->collective(phase, work);
+            return collective();
         } catch (const Error &error) { // on all ranks
             if (error.status() != Status::no_memory || !reclaim_on_all_ranks(least_used))
                 throw;

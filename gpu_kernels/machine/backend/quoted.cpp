@@ -29,7 +29,7 @@ size_t shown_bytes(const std::string &text, size_t at) {
 std::string escaped(const std::string &text, size_t most, bool keep_lines) {
     std::string out;
     for (size_t at = 0; at < text.size();) {
-        if (at >= most)
+        if (out.size() >= most)
             return out + "...";
         const size_t bytes = keep_lines && text[at] == '\n' ? 1 : shown_bytes(text, at);
         if (bytes > 0)

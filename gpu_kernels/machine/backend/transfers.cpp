@@ -2,6 +2,7 @@
 #include "gpu_kernels/machine/backend/checksum.h"
 #include "gpu_kernels/machine/backend/cuda_handles.h"
 #include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/large_pages.h"
 #include "gpu_kernels/machine/backend/profile.h"
 #include <algorithm>
 #include <array>
@@ -346,7 +347,7 @@ void Device::fill(void *to, int byte, size_t bytes) {
         return;
     }
 #endif
-    std::memset(to, byte, bytes);
+    fill_bytes(to, byte, bytes);
 }
 
 void Device::copy_to_pinned_later(void *to, const void *from, size_t bytes) {

@@ -1,6 +1,7 @@
 // Messages in flight, and how waits for them end.
 #include "gpu_kernels/machine/comm/clock.h"
 #include "gpu_kernels/machine/comm/ranks.h"
+#include "gpu_kernels/machine/content_hash.h"
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -18,18 +19,6 @@ const std::vector<Message> &checked(const Ranks &ranks, const char *phase, const
                                phase, ranks.name().c_str(), message.tag, message.peer, message.direction,
                                Ranks::tags - 1, ranks.size()));
     return messages;
-}
-
-// A sum of bytes: differs if any word of 8 bytes does.
-uint64_t sum_of_bytes(const void *data, size_t bytes, uint64_t seed) {
-    uint64_t sum = seed ^ bytes;
-    for (size_t at = 0; at < bytes; at += sizeof sum) {
-        uint64_t word = 0;
-        std::memcpy(&word, static_cast<const unsigned char *>(data) + at, std::min(sizeof word, bytes - at));
-        sum = (sum ^ word) * 0x9E3779B97F4A7C15u;
-        sum ^= sum >> 32;
-    }
-    return sum;
 }
 
 constexpr int tag_by_number = -1; // of gathers: several may be in flight at once
@@ -229,7 +218,7 @@ const Message *Ranks::changed_message(const char *phase, const std::vector<Messa
         Message &message = of_sums[k];
         uint64_t *const sum = &(*sums)[k];
         if (message.send != nullptr)
-            *sum = sum_of_bytes(message.send, message.bytes, 1), message.send = sum;
+            *sum = hash_row(message.send, message.bytes, 1), message.send = sum;
         else
             message.receive = sum;
         message.bytes = sizeof *sum;
@@ -237,7 +226,7 @@ const Message *Ranks::changed_message(const char *phase, const std::vector<Messa
     Exchange(*this, phase, of_sums, sums).finish();
     for (size_t k = 0; k < messages.size(); ++k)
         if (const Message &message = messages[k];
-            message.receive != nullptr && (*sums)[k] != sum_of_bytes(message.receive, message.bytes, 1))
+            message.receive != nullptr && (*sums)[k] != hash_row(message.receive, message.bytes, 1))
             return &message;
     return nullptr;
 }
@@ -265,7 +254,7 @@ const unsigned char *Gather::block_of(int rank) const {
 }
 
 uint64_t Gather::sum_of(int rank) const {
-    return sum_of_bytes(block_of(rank), block_ - sizeof(uint64_t), uint64_t(number_) << 32 | unsigned(rank));
+    return hash_row(block_of(rank), block_ - sizeof(uint64_t), uint64_t(number_) << 32 | unsigned(rank));
 }
 
 // One turn. With have_ blocks here, this rank sends them, as far as they are needed, to the ranks have_, 2 have_, ...

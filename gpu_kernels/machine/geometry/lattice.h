@@ -5,8 +5,8 @@
 // of the pair 2i, 2i+1 is even for any extents, even for odd ones: lexicographic neighbours with the same i differ in
 // parity, because a row of odd length starts the next row with the other parity.
 #pragma once
-#include "gpu_kernels/machine/backend/portable.h"
 #include "gpu_kernels/machine/error.h"
+#include "gpu_kernels/machine/portable.h"
 #include <array>
 
 namespace milcgpu {

@@ -6,7 +6,7 @@
 //
 // The checksums of a GPU (machine/backend/checksum.h) detect bit flips; they do not decide about contents.
 #pragma once
-#include "gpu_kernels/machine/backend/portable.h"
+#include "gpu_kernels/machine/portable.h"
 
 namespace milcgpu {
 
@@ -33,7 +33,7 @@ MILCGPU_HD uint64_t hash_with(uint64_t hash, uint64_t first, uint64_t second = 0
     return folded_product(first ^ 0x243F6A8885A308D3u, second ^ hash ^ 0x13198A2E03707344u);
 }
 
-// Hash of consecutive bytes in host memory, computed by the calling thread.
+// Hash of consecutive bytes in host memory, computed by the calling thread. The same on all hosts of one byte order.
 uint64_t hash_row(const void *data, size_t bytes, uint64_t seed);
 
 // Differs between processes, so that two contents that collide in one run do not collide in all.

@@ -1,4 +1,4 @@
-#include "gpu_kernels/machine/backend/content_hash.h"
+#include "gpu_kernels/machine/content_hash.h"
 #include <algorithm>
 #include <chrono>
 #include <unistd.h>
