@@ -55,6 +55,6 @@ $(O)/libquda.so: $(quda_objects) $(quda_parts) $(O)/libmilcgpu.so milc_glue/quda
 	$(Q)ln -sf libquda.so $(@D)/libmilcgpu-quda.so.$(interface)
 
 # What make install must know of a build. <milcgpu/milcgpu.h> is found in build/<variant>/include.
-$(O)/built: $(O)/flags
+$(O)/built: $(O)/flags milc_glue/libraries.mk
 	@mkdir -p $(@D)/include; ln -sfn $(CURDIR)/milc_glue/api $(@D)/include/milcgpu
-	@printf '%s\n' "milcgpu_arch='$(strip $(arch_list))'" "milcgpu_private_libs='$(strip $(private_libs) $(if $(filter 4,$(gcc_is)),-lomp,-lgomp) -lstdc++ -lm)'" >$@
+	@printf '%s\n' "milcgpu_variant='$(variant)'" "milcgpu_arch='$(strip $(arch_list))'" "milcgpu_private_libs='$(strip $(private_libs) $(if $(filter 4,$(gcc_is)),-lomp,-lgomp) -lstdc++ -lm)'" >$@

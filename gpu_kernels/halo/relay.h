@@ -5,8 +5,8 @@
 // But they store them into memory that the GPU shares with the host (RelayBox). Whenever the host waits for anything,
 // it polls the announcements there, sends what was announced, and copies to the GPU what has arrived. Ghosts travel in
 // pieces, each a row of a face (words of one kind of all its sites are contiguous): a piece is copied on while the next
-// one travels. So an iteration is still two recorded launches, no queue is waited for, and kernels work on inner sites
-// meanwhile.
+// one travels. So an iteration is still two recorded launches, the host waits for no queue, and kernels work on inner
+// sites meanwhile.
 //
 // If the message passing supports memory of a GPU, also while kernels wait (gpu_messages.h), ghosts are sent from GPU
 // memory and arrive in their place.

@@ -1,6 +1,7 @@
 // A box with a margin: its sites and the nearest layers of its neighbours in the directions that are cut, corners
-// included. Kernels that walk along links treat it as a whole lattice; their results are right where walks did not
-// leave it. So the steps of a calculation work on less and less of the margin, and the last one on the box alone.
+// included. Kernels that walk along links treat it as a whole lattice; their results are right at sites whose walks
+// stay inside it. So each step of a calculation works on less of the margin than the step before, and the last step on
+// the box alone.
 //
 // A whole lattice is a box without margin.
 #pragma once

@@ -8,13 +8,14 @@
 //
 //   operators: Golterman, Smit, Nucl. Phys. B 255 (1985) 328; Bailey, hep-lat/0611023
 //
-// Two passes. The first stores T_k Q for all k at the sites of the corner: in [site][quark][c][a][k], so that threads
-// with neighbouring k store and read whole lines. The second forms E, one thread a tie-up and 64 sites; all threads
-// that work on a site read the same fields. Sums are added in a fixed order. E and T are in the precision of the
-// quarks, sums of E in double.
+// There are two passes. The first stores T_k Q for all k at the sites of the corner: in [site][quark][c][a][k], so that
+// threads with neighbouring k store and read whole lines. The second forms E, with one thread for a tie-up and 64
+// sites; all threads that work on a site read the same fields. Sums are added in a fixed order. E and T have the
+// precision of the quarks, sums of E are in double.
 //
-// Fields of T are for a part of the time slices at a time, so that they fit. Bytes a site of the corner and quark, p
-// bytes a real: 27 x 18 p read (mostly from a cache), 144 p written. Flops: 360 a site and tie-up.
+// The first pass stores T for a part of the time slices at a time, so that its fields fit. Bytes for each site of the
+// corner and quark, with p bytes a real: 27 x 18 p read (mostly from a cache), 144 p written. Flops: 360 for each site
+// and tie-up.
 #pragma once
 #include "gpu_kernels/algebra/momentum_sums.h"
 #include "gpu_kernels/fields/spinor_block.h"
@@ -28,7 +29,7 @@ namespace milcgpu {
 class Halo;
 
 struct TiedQuark {
-    FullVectors colour[3]; // one vector for each source colour, on the box; an empty one counts as 0
+    FullVectors colour[3]; // a vector for each source colour, on the box; an empty vector counts as 0
 };
 
 struct TieUp {

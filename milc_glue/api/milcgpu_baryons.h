@@ -1,5 +1,5 @@
 /* milcgpu: baryon correlators of staggered quarks. The nucleon and the delta of MILC's ks_baryon_nd, the operators of
- * Golterman and Bailey (MILC's gb_baryon), and the numbers that all of these consist of.
+ * Golterman and Bailey (MILC's gb_baryon), and the tie-ups of which all of these consist.
  *
  * A quark is a propagator from one source: three consecutive vectors on the device, one for each source colour, each
  * with both parities (milcgpu_vectors, milcgpu_md.h). milcgpu_staggered_solve_vectors can solve into them, so nothing
@@ -27,9 +27,9 @@
  * On several ranks these are calls of all ranks; all arguments but the vectors must be the same on all. Every rank gets
  * the numbers of all time slices, with the same bits.
  *
- * Memory within a call: for each different quark its eight fields T_k Q at an eighth of the sites, together as large as
- * the quark, for as many time slices at a time as fit in 1 GiB. On lattices that are cut: for all time slices, or for a
- * half, a quarter and so on if memory is short; and one quark with a layer of neighbours.
+ * Memory: a call stores the eight fields T_k Q of each different quark at an eighth of the sites, which is as much as
+ * the quark itself, for as many time slices at a time as fit in 1 GiB. On lattices that are cut it stores all time
+ * slices at a time (a half, a quarter and so on if memory is short), and one quark with a layer of neighbours.
  */
 #ifndef MILCGPU_BARYONS_H
 #define MILCGPU_BARYONS_H
@@ -75,9 +75,9 @@ void milcgpu_tie_up_defaults(milcgpu_tie_up_spec *spec, size_t size); /* all 0, 
  *     numbers[i nt + t] += sum over sites x of the corner, on time slice t, of
  *                          f(x) E(T_sink[0] Q0, T_sink[1] Q1, T_sink[2] Q2)(x),   Q_f = octets[8 f + source[f]].
  *
- * Quarks are equal if their vectors are the same ones. Tie-ups that differ by a permutation of the three quarks are
- * computed once. Example: 64 x 64 tie-ups have corners whose XOR is 0 at source and sink. They are 4096 computations
- * for three different octets, 2080 if two octets are equal, and 715 if all three are. */
+ * Quarks are equal if they name the same vectors. The call computes tie-ups that differ by a permutation of the three
+ * quarks once. Example: 64 x 64 tie-ups have corners whose XOR is 0 at source and sink. They take 4096 computations for
+ * three different octets, 2080 if two octets are equal, and 715 if all three are. */
 milcgpu_status milcgpu_octets_tie_up(milcgpu_context *context, const milcgpu_tie_up_spec *spec,
                                      const milcgpu_vector *octets, double *numbers);
 
@@ -93,8 +93,8 @@ enum { MILCGPU_TWO_POINT = -1 };
 
 /* One term of a correlator: correlator[t] += factor i^phase C[t]; milcgpu_gb_correlate defines C. */
 typedef struct {
-    int source, sink; /* numbers of operators. Operators with symmetry A are for two light quarks and a strange one,
-                         which is not checked */
+    int source, sink; /* numbers of operators. Operators with symmetry A are for two light quarks and a strange one;
+                         the call does not check this */
     int flip;         /* 1: complemented corners at the sink, the star of MILC's input */
     int wall, cube;   /* wall: 1 wall sink, 0 point sink. cube: 1 all corners of the cube, 0 corner 0 alone */
     int phase;        /* 0 to 3 */
@@ -125,10 +125,10 @@ void milcgpu_gb_defaults(milcgpu_gb_spec *spec, size_t size); /* two-point; all 
  *     S(o, s, k)[t] = sum over the sites x of corner c(o), on time slice t, of
  *                     f(x) E(T_k0 Q0, T_k1 Q1, T_k2 Q2)(x),   Q_f = octets[8 f + (s_f ^ u(o))]
  *
- * o is 0, or with cube all of 0 to 7. Two-point functions have sigma = 1 and u(o) = c(o) = o. A current GA-GB has a
- * displacement d, the directions in space in which A and B differ, and a sign sigma(o). If the sink is M1/2, u(o) = o ^ d and
- * c(o) = o; for other sinks u(o) = o and c(o) = o ^ d. flip replaces k by k ^ 7 and c(o) by c(o) ^ 7. wall is as in
- * milcgpu_tie_up_spec.
+ * The sum over o has o = 0 alone, or with cube all of 0 to 7. Two-point functions have sigma = 1 and u(o) = c(o) = o. A
+ * current GA-GB has a displacement d, the directions in space in which A and B differ, and a sign sigma(o). If the sink
+ * is M1/2, u(o) = o ^ d and c(o) = o; for other sinks u(o) = o and c(o) = o ^ d. flip replaces k by k ^ 7 and c(o) by
+ * c(o) ^ 7. wall is as in milcgpu_tie_up_spec.
  *
  * correlators: n_correlators times nt complex numbers, the t of correlator i at [i nt + t]. t begins at time slice 0;
  * MILC prints from r_offset on. Pass all correlators of three octets in one call: tie-ups that several terms need are

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copies what is built into a prefix and lists it there, in share/milcgpu/manifest, for uninstall.sh. `make install`
 # calls it in the source tree:
-#   install.sh BUILD VERSION PROGRAMS...        BUILD: build/<variant>; PROGRAMS: files in it, those that are built
+#   install.sh BUILD VERSION PROGRAMS...        BUILD: the folder of the build; PROGRAMS: files in it, those that are built
 # PREFIX, LIBDIR (a folder in PREFIX) and DESTDIR come from the environment. Compiles nothing.
 set -e
 umask 022 # others can use what root installs
@@ -29,8 +29,8 @@ root=$DESTDIR$PREFIX
 interface=${version%.*}
 soname=libmilcgpu.so.$interface
 manifest=share/milcgpu/manifest
-. "$build/built" # milcgpu_arch, milcgpu_private_libs
-variant=$(basename "$build")
+. "$build/built" # milcgpu_variant, milcgpu_arch, milcgpu_private_libs
+variant=$milcgpu_variant
 
 new=$(mktemp)
 trap 'rm -f "$new"' EXIT

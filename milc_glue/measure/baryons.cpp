@@ -37,7 +37,7 @@ std::vector<QuarkColours> in_rows(CallArguments &call, const char *name, const m
 class QuarksOfCall {
   public:
     explicit QuarksOfCall(milcgpu_context &context) : context_(context) {}
-    // The place of a quark in the list. Throws unless its vectors are there. colours: the ones that are used, as bits.
+    // Returns the place of a quark in the list. Throws if its vectors are empty. colours: a bit for each that is used.
     int place(QuarkColours quark, const std::string &name, unsigned colours = 7) {
         const char *const what = name.c_str();
         TiedQuark tied;
@@ -71,7 +71,7 @@ class QuarksOfCall {
     }
     const std::vector<TiedQuark> &list() const { return list_; }
     Precision precision() const { return precision_; }
-    // Call it after the last read. Throws if vectors are no longer what was put there.
+    // Call it after the last read. Throws if a vector has changed on the device.
     void must_hold() const {
         context_.device->collective("quarks are as they were",
                                     [&] { need_filled(*context_.device, vectors_, "a quark"); });
@@ -126,8 +126,9 @@ template <class Spec> void check_momentum(const milcgpu_context &c, const Spec &
         refuse("wall: a wall sink has no momentum: spec.momentum.p must be 0 0 0");
 }
 
-// Equal tie-ups once: E is symmetric in its three quarks. In the order of quarks and shifts, whatever the caller's is:
-// neighbouring threads of a GPU then read the same lines, which is several times as fast.
+// The different tie-ups of a call: E is symmetric in its three quarks, so tie-ups that differ by a permutation are
+// equal. They are in the order of quarks and shifts, whatever the caller's order is. Neighbouring threads of a GPU then
+// read the same lines, which is several times as fast.
 struct DistinctTieUps {
     std::vector<TieUp> list;
     std::vector<int> place_of; // in the list, of each of the call's

@@ -1,11 +1,12 @@
-// Baryons of quarks whose vectors are not in a row, as MILC's propagators are not. Otherwise these are the functions of
-// milcgpu_baryons.h.
+// Baryons of quarks whose vectors need not be consecutive, such as MILC's propagators. Otherwise these are the
+// functions of milcgpu_baryons.h.
 #pragma once
 #include "milc_glue/api/milcgpu_baryons.h"
 
 namespace milcgpu {
 
-// A vector for each source colour; `of` is NULL: absent. Vectors that a function does not need may be absent.
+// A vector for each source colour. If `of` is NULL, the vector is absent; a function needs only the vectors that it
+// reads.
 struct QuarkColours {
     milcgpu_vector colour[3];
 };

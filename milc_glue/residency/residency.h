@@ -26,7 +26,7 @@ struct Residency {
     std::unique_ptr<EigenStore> eigenvectors;
     VectorStore vectors{deferred};
     using HeldOctet = std::array<VectorStore::Held, 24>; // three colours for each corner
-    std::map<const void *, HeldOctet> octets;            // by the place of MILC's cache of them
+    std::map<const void *, HeldOctet> octets;            // by the address of the glue's milcgpu_octet
     bool lost = false;              // the newest gauge field, momenta or solutions were on a device that is gone
     bool eigenvectors_lost = false; // the newest eigenvectors were; solves continue without them
     bool solutions_again = false;   // the caller recomputes solutions that are lost: `lost` stays false then

@@ -92,7 +92,7 @@ static void milcgpu_map_ahead(int x, int y, int z, int t, int *args, int way, in
 }
 
 /* MILC has filled the first entries while sites_on_node was 1. If they are not in these tables, MILC's tables are
- * elsewhere. They are filled again, because the index of an odd site may depend on sites_on_node. */
+ * elsewhere. The first entries are filled again, because the index of an odd site may depend on sites_on_node. */
 static void end_tables(void) {
     int k, elsewhere = 0;
     for (k = 0; k < gather.allocated; k++)

@@ -384,6 +384,9 @@ TEST_CASE("install: make install copies a finished build, and builds nothing", "
                       make = unset + source_tree().string() + " && make install" + in;
     const Run r = succeeded(shell(make + " programs= O=" + build_folder().string()));
     CHECK(r.says("installed " + build_folder().filename().string()));
+    fs::create_directory_symlink(build_folder(), folder.path / "any_name"); // O may have any name
+    CHECK(succeeded(shell(make + " programs= O=" + (folder.path / "any_name").string()))
+              .says("installed " + build_folder().filename().string()));
     CHECK(r.says("make uninstall PREFIX='" + folder.path.string() + "/it'\\''s p'\n"));
     CHECK(fs::exists(prefix / "lib/libmilcgpu.so." MILCGPU_VERSION));
     succeeded(shell(unset + source_tree().string() + " && make uninstall" + in));
