@@ -29,7 +29,8 @@
  *
  * Memory within a call: for each different quark its eight fields T_k Q at an eighth of the sites, together as large as
  * the quark, for as many time slices at a time as fit in 1 GiB. On lattices that are cut: for all time slices, or for a
- * half, a quarter and so on if memory is short; and one quark with a layer of neighbours.
+ * half, a quarter and so on if memory is short; and one quark with a layer of neighbours. milcgpu_octets_plan() returns
+ * the bytes.
  */
 #ifndef MILCGPU_BARYONS_H
 #define MILCGPU_BARYONS_H
@@ -81,6 +82,14 @@ void milcgpu_tie_up_defaults(milcgpu_tie_up_spec *spec, size_t size); /* all 0, 
 milcgpu_status milcgpu_octets_tie_up(milcgpu_context *context, const milcgpu_tie_up_spec *spec,
                                      const milcgpu_vector *octets, double *numbers);
 
+/* The largest number of bytes on the device during a call with so many different quarks, 8 for an octet, and so many
+ * different tie-ups at one corner: 715, 2080 and 4096 are all of one, two and three different octets. Walls take 72
+ * for each quark instead. The plan includes the quarks, as one set of vectors that is not allocated yet, and what is in
+ * use now. It leaves out messages between ranks. precision: of the quarks. `text` and `bytes` are as in
+ * milcgpu_memory_plan(). If less memory is free, a call needs less: it ties up fewer time slices at a time. */
+milcgpu_status milcgpu_octets_plan(milcgpu_context *context, int precision, int quarks, int tie_ups, char *text,
+                                   size_t text_size, size_t *bytes);
+
 /* MILC's operators (Bailey, hep-lat/0611023) by the three words of its input: irrep 8 8' 16+ 16-, symmetry S A M1/2,
  * and class 1 2 3 41 42 5 61 62 7. Example: "16+ M1/2 42". S and A have no class 42 and 62. Returns the number of the
  * operator, or -1 if there is none; milcgpu_last_error() then says why. The operators 8 M1/2 42 and 8' M1/2 42 are
@@ -126,9 +135,9 @@ void milcgpu_gb_defaults(milcgpu_gb_spec *spec, size_t size); /* two-point; all 
  *                     f(x) E(T_k0 Q0, T_k1 Q1, T_k2 Q2)(x),   Q_f = octets[8 f + (s_f ^ u(o))]
  *
  * o is 0, or with cube all of 0 to 7. Two-point functions have sigma = 1 and u(o) = c(o) = o. A current GA-GB has a
- * displacement d, the directions in space in which A and B differ, and a sign sigma(o). If the sink is M1/2, u(o) = o ^ d and
- * c(o) = o; for other sinks u(o) = o and c(o) = o ^ d. flip replaces k by k ^ 7 and c(o) by c(o) ^ 7. wall is as in
- * milcgpu_tie_up_spec.
+ * displacement d, the directions in space in which A and B differ, and a sign sigma(o). If the sink is M1/2,
+ * u(o) = o ^ d and c(o) = o; for other sinks u(o) = o and c(o) = o ^ d. flip replaces k by k ^ 7 and c(o) by
+ * c(o) ^ 7. wall is as in milcgpu_tie_up_spec.
  *
  * correlators: n_correlators times nt complex numbers, the t of correlator i at [i nt + t]. t begins at time slice 0;
  * MILC prints from r_offset on. Pass all correlators of three octets in one call: tie-ups that several terms need are
