@@ -68,13 +68,18 @@ for part; do
         rational=$plain/ks_imp_rhmc/test/rationals.sample.su3_rhmc_hisq_f211
         sh "$here/rhmc.sh" f211 $n $n $n $t "$rational" fresh 1 4 | sed 's/^fresh$/warm/' > "$work/in"
         ;;
+    *) echo "$0: no part '$part'" >&2; exit 2 ;;
     esac
     for threads in $(printf '%s\n' ${THREADS:-1 2 $cores} | sort -nu); do
         export OMP_NUM_THREADS=$threads
         both $program $kind > "$work/seconds"
-        awk -v part="$kind $n^3 x $t" -v threads=$threads '{ cpu[NR] = $1; wall[NR] = $2 } END {
-            c = cpu[1] - cpu[2]; w = wall[1] - wall[2]; g = cpu[3] - cpu[4]; v = wall[3] - wall[4]
-            printf "| %s | %d | %.1f | %.1f | %.1f | %.1f | %.2f | %.2f |\n", part, threads, c, w, g, v, g / c, v / w
-        }' "$work/seconds"
+        awk -v part="$kind $n^3 x $t" -v threads=$threads '
+            function ratio(a, b) { return b > 0 ? sprintf("%.2f", a / b) : "-" }
+            { cpu[NR] = $1; wall[NR] = $2 }
+            END {
+                c = cpu[1] - cpu[2]; w = wall[1] - wall[2]; g = cpu[3] - cpu[4]; v = wall[3] - wall[4]
+                printf "| %s | %d | %.1f | %.1f | %.1f | %.1f | %s | %s |\n", part, threads, c, w, g, v, ratio(g, c),
+                       ratio(v, w)
+            }' "$work/seconds"
     done
 done

@@ -30,7 +30,7 @@
  * Memory: a call stores the eight fields T_k Q of each different quark at an eighth of the sites, which is as much as
  * the quark itself, for as many time slices at a time as fit in 1 GiB. On lattices that are cut it stores all time
  * slices at a time (a half, a quarter and so on if memory is short), and one quark with a layer of neighbours.
- * milcgpu_octets_plan() returns the bytes.
+ * milcgpu_octets_plan returns the bytes.
  */
 #ifndef MILCGPU_BARYONS_H
 #define MILCGPU_BARYONS_H
@@ -86,7 +86,7 @@ milcgpu_status milcgpu_octets_tie_up(milcgpu_context *context, const milcgpu_tie
  * different tie-ups at one corner: 715, 2080 and 4096 are all of one, two and three different octets. Walls take 72
  * for each quark instead. The plan includes the quarks, as one set of vectors that is not allocated yet, and what is in
  * use now. It leaves out messages between ranks. precision: of the quarks. `text` and `bytes` are as in
- * milcgpu_memory_plan(). If less memory is free, a call needs less: it ties up fewer time slices at a time. */
+ * milcgpu_memory_plan. If less memory is free, a call needs less: it ties up fewer time slices at a time. */
 milcgpu_status milcgpu_octets_plan(milcgpu_context *context, int precision, int quarks, int tie_ups, char *text,
                                    size_t text_size, size_t *bytes);
 

@@ -143,7 +143,7 @@ const std::vector<TestWord> &test_words() {
         {"share_gpu", false, "ranks may share a GPU"},
         {"check_halo", false, "a checksum with every message between ranks"},
         {"no_check_words", false, "messages of ghosts between ranks have no check words"},
-        {"progress", false, "lines of work that takes long come from the start, and after each step"},
+        {"progress", false, "long work prints its progress from the start and after each step, without a wait of 30 s"},
         {"learn", false, "eigenvectors are computed after a few solves, also on the smallest lattices"},
         {"cut=xyzt", false, "on one rank: treats these directions as cut"},
         {"memory=12000", false, "milcgpu takes at most so many bytes of device memory per site, as on a smaller card"}};

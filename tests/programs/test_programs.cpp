@@ -7,7 +7,9 @@
 #include "tests/reference/gauge.h"
 #include "tests/source_text.h"
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sys/stat.h>
 
@@ -141,7 +143,7 @@ TEST_CASE("programs: bench on ranks times all ranks together", "[ranks][mpi]") {
     CHECK(r.count("\ncg step 18  ") == 1);
     CHECK(r.count("gauge: skipped, it runs on one rank only\n") == 1);
     const Table rows = table(folder.path.string() + "/csv");
-    const int lanes = MILCGPU_LANES ? 2 : 0; // D on several sites at once
+    const int lanes = MILCGPU_LANES ? 2 : 0;                   // D on several sites at once
     REQUIRE(rows.size() == 1 + 1 + 3 + lanes + 4 + 1 + 4 + 8); // heading, copy, D, links, a solve, 10 masses, forces
     for (size_t row = 0; row < rows.size(); ++row) {
         REQUIRE(rows[row].size() == 19);
@@ -763,4 +765,34 @@ TEST_CASE("benchmarks: campaign.sh prints the solves of each part; solves.awk pr
     out.close();
     CHECK(tests::run("", "", "awk -v rhs=3 -f examples/benchmarks/solves.awk " + file).output ==
           " 3 right-hand side(s): 1.5000 s per solve, 0.5000 s and 40 iterations each, 0.5 GF per rank\n");
+}
+
+TEST_CASE("benchmarks: beside_cpu.sh prints the seconds of MILC's two builds, and stops if a program fails",
+          "[programs]") {
+    const Folder folder;
+    const auto build = [&](const std::string &name, const std::string &program) {
+        const std::string at = folder.path / name / "ks_spectrum";
+        std::filesystem::create_directories(at);
+        std::ofstream(at + "/ks_spectrum_hisq") << "#!/bin/sh\n" << program;
+        std::filesystem::permissions(at + "/ks_spectrum_hisq", std::filesystem::perms::owner_all);
+    };
+    const auto table = [&](const std::string &part) {
+        return tests::run("THREADS='3 1'", "",
+                          "sh examples/benchmarks/beside_cpu.sh " + (folder.path / "plain").string() + " " +
+                              (folder.path / "with").string() + " " + part);
+    };
+    const std::string done = "echo RUNNING COMPLETED\n";
+    build("plain", "grep -q '^max_cg_iterations 5000$' && sleep 2\n" + done), build("with", done);
+    const Run r = succeeded(table("solve:4:8"));
+    const std::string row = "\n| solve 4^3 x 8 | 1 |";
+    double plain = 0, with = 9;
+    REQUIRE(r.count(row) == 1);
+    CHECK(std::sscanf(r.output.c_str() + r.output.find(row) + row.size(), "%*f | %lf | %*f | %lf", &plain, &with) == 2);
+    CHECK(plain > with + 1);
+    CHECK(r.count("\n| solve 4^3 x 8 | 3 | ") == 1);
+    CHECK(table("solves:4:8").status == 2);
+    build("with", "echo out of memory");
+    const Run failed = table("run:4:8");
+    CHECK(failed.status == 1);
+    CHECK(failed.count("out of memory") == 1);
 }
