@@ -53,8 +53,9 @@ else
   compile_cu := $(cxx) -x c++
   # gcc puts the reals of one vector into SIMD registers, and the stores and shuffles for that take longer than the
   # arithmetic. With them D on one source takes 1.4 times as long (half 1.2), D on several sources in double and Laplace's
-  # D in double 1.3 to 1.5 times, Wilson's D in single 1.1 to 1.25 times. D on several sources in half gains by them, and
-  # in single, but there they round in other places than the rows of several sites (lanes_stencil.h).
+  # D in double 1.3 to 1.5 times, Wilson's D in single 1.1 to 1.25 times. D on several sources in half and
+  # single gains by them (1.6 times), but with 18 reals in single they round in other places than the rows of several
+  # sites (lanes_stencil.h).
   of_rows = $(foreach part,$(2),$(O)/obj/gpu_kernels/$(1)/$(1)_rows.$(part).cu.o)
   $(call of_rows,laplace,double): private compile_cu += -fno-tree-slp-vectorize
   $(call of_rows,staggered,double single half true_residual double_sources single_sources) $(call of_rows,wilson,double single): private compile_cu += -fno-tree-vectorize

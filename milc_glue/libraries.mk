@@ -8,15 +8,15 @@ quda_sources  := $(wildcard milc_glue/quda_compat/*.cpp)
 # The rows of each table of kernels are compiled in parts, side by side: FOLDER_rows.cu once for each function of its
 # header that is named here, and on GPUs again for lattices that are cut. The host has one kind of lattice.
 parts_of      = $(patsubst %,gpu_kernels/$(1)/$(1)_rows.%.cu,$(2) $(if $(filter cuda,$(variant)),$(2:=_cut)))
-row_parts     := $(call parts_of,staggered,double single half true_residual double_sources single_sources half_sources) \
+row_parts     := $(call parts_of,staggered,double single half true_residual double_sources single_sources single_fewer_reals half_sources) \
                    $(if $(filter cuda,$(variant)),,$(call parts_of,staggered,lanes)) \
                    $(call parts_of,laplace,double single half) $(call parts_of,wilson,double single half)
 lib_sources   := $(filter-out %_rows.cu,$(lib_sources)) $(row_parts)
 
 # nvcc takes more than a second to read the headers of a file, so it compiles these files of a folder as one, which
-# includes them (FOLDER/together.cu in objects.mk). Together they give the same machine code as alone. A file with
-# momenta would not, beside a file with matrices alone: the compiler simplifies a function whose argument has one value
-# in the whole file, such as the place of the last word in place() (portable.h).
+# includes them (FOLDER/together.cu in objects.mk). Their kernels have the same machine code together as alone. All other
+# files are large, or their machine code would change: if every call of a function in a file passes the same constant, the
+# compiler makes the function for this constant (place() of portable.h, for fields of matrices or of momenta).
 of_folder     = $(patsubst %,gpu_kernels/$(1)/%.cu,$(2))
 small_files  := $(if $(filter cuda,$(variant)), \
                    $(call of_folder,algebra,block_solutions block_steps convert convert_sources deflate few_against_half lock_step momentum_sums \

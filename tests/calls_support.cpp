@@ -613,6 +613,7 @@ const std::vector<Call> &calls() {
         ROW(milcgpu_octets_tie_up, none, {}, (w.vectors(), w.context), &w.tie_up, w.octets, w.sums.data()),
         MORE(milcgpu_octets_tie_up, "wall", none, {}, (w.vectors(), w.context), &w.tie_up_wall, w.octets, w.sums.data()),
         MORE(milcgpu_octets_tie_up, "at a momentum", none, {}, (w.vectors(), w.context), &w.tie_up_at_momentum, w.octets, w.sums.data()),
+        ROW(milcgpu_octets_plan, alone, {4, 6}, w.context, MILCGPU_DOUBLE, 8, 715, w.text, sizeof w.text, &w.bytes),
         ROW(milcgpu_gb_operator_index, alone, {}, "8' S 7"),
         ROW(milcgpu_gb_operator_label, alone, {}, 0, w.text, sizeof w.text),
         ROW(milcgpu_gb_correlate, none, {}, (w.vectors(), w.context), &w.three_point, w.octets, w.sums.data()),

@@ -313,6 +313,13 @@ Hadrons::Octet Hadrons::make_octet(double mass, int slice) {
     return octet;
 }
 
+std::string Hadrons::octets_plan(int octets) const {
+    char text[1000];
+    must(milcgpu_octets_plan(context_.get(), MILCGPU_DOUBLE, 8 * octets, octets == 1 ? 715 : 2080, text, sizeof text,
+                             nullptr));
+    return text;
+}
+
 std::vector<Correlator> Hadrons::golterman_bailey(const Octet &light, const Octet &other, int slice) {
     constexpr int n = sizeof classes / sizeof *classes;
     const int nt = lattice_.n[3];

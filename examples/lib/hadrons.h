@@ -86,6 +86,8 @@ class Hadrons {
         double residual = 0; // the largest |eta - M G| / |eta|
     };
     Octet make_octet(double mass, int slice);
+    // The memory of so many different octets, one or two, and of all their tie-ups: the library's table.
+    std::string octets_plan(int octets) const;
     // For two quarks of `light` and one of `other`: correlators of the operators 16+ M1/2 of all classes, [source
     // class] [sink class][t], in time from the source.
     static constexpr const char *classes[] = {"2", "3", "41", "42", "61", "62", "7"};

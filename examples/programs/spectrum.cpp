@@ -269,6 +269,9 @@ class Spectrum {
         if (spec_.fix_gauge)
             std::printf(", Coulomb gauge after %d steps, mean trace %.6f", loaded.fix_steps, loaded.fix_mean);
         std::printf("\n");
+        if (settings_.octets && k == 0)
+            std::printf("memory of octets and their tie-ups:\n%s",
+                        hadrons_.octets_plan(masses_.size() > 1 ? 2 : 1).c_str());
         const int nt = lattice_.n[3];
         for (int n = 0; n < settings_.sources_in_time; ++n)
             measure_slice(k, (settings_.first_slice + n * nt / settings_.sources_in_time) % nt, loaded.free);

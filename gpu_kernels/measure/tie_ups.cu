@@ -181,6 +181,33 @@ Precision precision_of(const TiedQuark &quark) {
     throw Error(Status::bad_argument, "tie-ups: a quark has no vectors");
 }
 
+// How much a call allocates.
+struct Sizes {
+    const Geometry &box;
+    bool is_cut;
+    int quarks, items;
+    Precision precision;
+
+    int record() const { return numbers_a_quark * quarks; }
+    int number_bytes() const { return 2 * real_bytes(precision); }
+    // The fewest parts into which the slices must be divided; the same on all ranks. On a cut lattice each part copies
+    // all quarks with their margin, so there is one if it fits.
+    int parts() const {
+        const double all = box.global_volume() / 8, chunks = all / sites_together + box.global_extents()[3],
+                     bytes = all * record() * number_bytes() + chunks * items * sizeof(Complex<double>);
+        return static_cast<int>(std::ceil(std::max(is_cut ? 0 : bytes / most_bytes, chunks * items / most_threads)));
+    }
+    int together(int parts) const { return (box.lattice().extent[3] + parts - 1) / parts; } // slices
+    static int chunks(int of_slice) { return (of_slice + sites_together - 1) / sites_together; }
+    size_t bytes_of_fields(int of_slice, int together) const {
+        return std::max<size_t>(size_t(of_slice) * together * record() * number_bytes(), 16);
+    }
+    size_t partial_sums(int of_slice, int together) const {
+        return std::max<size_t>(size_t(items) * chunks(of_slice) * together, 1);
+    }
+    size_t sums() const { return size_t(items) * box.lattice().extent[3]; }
+};
+
 struct Work {
     Device &device;
     Halo *halo;
@@ -192,8 +219,8 @@ struct Work {
     const Geometry &geometry() const { return box.box(); }
     int slices() const { return geometry().lattice().extent[3]; }
     Precision precision() const { return precision_of(quarks[0]); }
-    int record() const { return numbers_a_quark * static_cast<int>(quarks.size()); }
-    int number_bytes() const { return 2 * real_bytes(precision()); }
+    Sizes sizes() const { return {geometry(), halo != nullptr, static_cast<int>(quarks.size()), items, precision()}; }
+    int record() const { return sizes().record(); }
 
     CornerSites sites(int first_slice, int count) const {
         const InnerBox inner = box.inner();
@@ -222,29 +249,19 @@ struct Work {
         }
         return made;
     }
-    // The fewest parts into which the slices must be divided; the same on all ranks. On a cut lattice each part copies
-    // all quarks with their margin, so there is one if it fits.
-    int parts() const {
-        const double all = geometry().global_volume() / 8,
-                     chunks = all / sites_together + geometry().global_extents()[3],
-                     bytes = all * record() * number_bytes() + chunks * items * sizeof(Complex<double>);
-        return static_cast<int>(
-            std::ceil(std::max(halo != nullptr ? 0 : bytes / most_bytes, chunks * items / most_threads)));
-    }
 
     // sum(chunks, slices, fields, factors, to) sums over the sites of each chunk.
     template <class Real, class Sum> std::vector<Complex<double>> sums_in(int parts, const Sum &sum) const {
         constexpr Precision p = sizeof(Real) == 8 ? Precision::double_ : Precision::single;
-        const int together = (slices() + parts - 1) / parts, of_slice = sites(0, 1).of_slice(),
-                  chunks = (of_slice + sites_together - 1) / sites_together;
+        const Sizes size = sizes();
+        const int together = size.together(parts), of_slice = sites(0, 1).of_slice(), chunks = Sizes::chunks(of_slice);
         const std::vector<Complex<double>> of_sites = factors();
         DeviceArray<unsigned char> fields;
         DeviceArray<Complex<double>> partial, sums, on_device;
         queue_of(device).collective("memory for tie-ups", [&] {
-            fields = {device, std::max<size_t>(size_t(of_slice) * together * record() * number_bytes(), 16),
-                      "contraction"};
-            partial = {device, std::max<size_t>(size_t(items) * chunks * together, 1), "partial sums"};
-            sums = {device, size_t(items) * slices(), "sums over time slices"};
+            fields = {device, size.bytes_of_fields(of_slice, together), "contraction"};
+            partial = {device, size.partial_sums(of_slice, together), "partial sums"};
+            sums = {device, size.sums(), "sums over time slices"};
             if (!of_sites.empty())
                 on_device = {device, of_sites.size(), "factors of momenta"};
         });
@@ -281,7 +298,7 @@ struct Work {
     }
     // In more parts if memory is short.
     template <class Real, class Sum> std::vector<Complex<double>> sums(const Sum &sum) const {
-        for (int in = parts();; in *= 2)
+        for (int in = sizes().parts();; in *= 2)
             try {
                 return sums_in<Real>(in, sum);
             } catch (const Error &error) {
@@ -291,6 +308,8 @@ struct Work {
     }
 };
 
+constexpr int most_quarks = 65535 / numbers_a_quark;
+
 void check(const std::vector<TiedQuark> &quarks) {
     for (const TiedQuark &quark : quarks)
         for (const FullVectors &vectors : quark.colour)
@@ -298,9 +317,8 @@ void check(const std::vector<TiedQuark> &quarks) {
                                  vectors.even.precision == Precision::half))
                 throw Error(Status::bad_argument,
                             "tie-ups: a quark has one vector for each colour, of one precision, double or single");
-    if (quarks.empty() || quarks.size() * numbers_a_quark > 65535)
-        throw Error(Status::bad_argument,
-                    format("tie-ups of %zu quarks: 1 to %d", quarks.size(), 65535 / numbers_a_quark));
+    if (quarks.empty() || quarks.size() > most_quarks)
+        throw Error(Status::bad_argument, format("tie-ups of %zu quarks: 1 to %d", quarks.size(), most_quarks));
 }
 
 } // namespace
@@ -330,6 +348,24 @@ std::vector<Complex<double>> tie_up(Device &device, Halo *halo, const WideBox &b
         });
     });
     return found;
+}
+
+std::vector<size_t> tie_up_arrays(const Geometry &box, bool is_cut, Precision precision, int quarks, int items) {
+    constexpr size_t number = sizeof(Complex<double>);
+    const Sizes size{box, is_cut, quarks, items, precision};
+    const auto &n = box.lattice().extent;
+    const int together = size.together(size.parts()), of_slice = (n[0] + 1) / 2 * ((n[1] + 1) / 2) * ((n[2] + 1) / 2);
+    std::vector<size_t> arrays = {items * sizeof(Places), size.bytes_of_fields(of_slice, together),
+                                  size.partial_sums(of_slice, together) * number, size.sums() * number,
+                                  of_slice * number};
+    if (is_cut) {
+        Geometry::Extents wide;
+        for (int mu = 0; mu < 4; ++mu)
+            wide[mu] = n[mu] + (box.cut(mu) ? 2 : 0);
+        arrays.push_back(2 * box.most_sites() * sizeof(int)); // of the WideBox
+        arrays.insert(arrays.end(), 3 * 2, SpinorField::bytes_of(precision, Geometry(wide), 1));
+    }
+    return arrays;
 }
 
 std::vector<Complex<double>> sum_quarks(Device &device, Halo *halo, const WideBox &box,

@@ -50,6 +50,9 @@ constexpr int numbers_a_quark = 9 * cube_corners; // of a site: [c][a][k]
 // whole; otherwise all ranks call together, and box has a margin of one layer or more.
 std::vector<Complex<double>> tie_up(Device &, Halo *, const WideBox &box, const std::vector<TiedQuark> &,
                                     const SliceCorner &, const std::vector<TieUp> &);
+// The bytes of the arrays on the device that are there at once in tie_up(), with a momentum and with the WideBox,
+// beside the quarks. Messages are not counted.
+std::vector<size_t> tie_up_arrays(const Geometry &box, bool is_cut, Precision, int quarks, int tie_ups);
 // Sums of T_k Q itself: [((quark 3 + c) 3 + a) 8 + k][t of the box].
 std::vector<Complex<double>> sum_quarks(Device &, Halo *, const WideBox &box, const std::vector<TiedQuark> &,
                                         const SliceCorner &);

@@ -10,6 +10,7 @@ template <class Where> void single_rows(std::vector<DslashKernel> &);
 template <class Where> void half_rows(std::vector<DslashKernel> &);
 template <class Where> void double_sources_rows(std::vector<DslashKernel> &);
 template <class Where> void single_sources_rows(std::vector<DslashKernel> &);
+template <class Where> void single_fewer_reals_rows(std::vector<DslashKernel> &);
 template <class Where> void half_sources_rows(std::vector<DslashKernel> &);
 template <class Where> void lanes_rows(std::vector<DslashKernel> &);
 
@@ -17,7 +18,8 @@ const std::vector<DslashKernel> &dslash_table() {
     static const auto table = table_of<DslashKernel>([](auto rows, std::vector<DslashKernel> &to) {
         using Where = typename decltype(rows)::Where;
         double_rows<Where>(to), true_residual_rows<Where>(to), single_rows<Where>(to), half_rows<Where>(to);
-        double_sources_rows<Where>(to), single_sources_rows<Where>(to), half_sources_rows<Where>(to);
+        double_sources_rows<Where>(to), single_sources_rows<Where>(to);
+        single_fewer_reals_rows<Where>(to), half_sources_rows<Where>(to);
 #if !defined(MILCGPU_WITH_CUDA)
         lanes_rows<Where>(to);
 #endif

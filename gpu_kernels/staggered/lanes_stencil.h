@@ -31,6 +31,73 @@ template <class Spinor> struct LanesHops {
         in = call.in.data, links = call.lanes->of(call.parity);
     }
 
+    // The sums of fat and of long links; with one_sum `fat` has both. The links have the scale 1.
+    struct Sum {
+        Vec fat, lng;
+    };
+    template <bool one_sum = false> MILCGPU_HD Sum all(int first, const unsigned char *from) const {
+        const Site site = lattice.site(parity, first);
+        const unsigned char *const link = links + size_t(first / sites) * LaneLinks::block_bytes;
+        if ((site.x[0] >> 1) + sites <= row) // the usual case
+            return sums<one_sum>(link, InRow{*this, from, site});
+        return over_rows<one_sum>(link, from, first);
+    }
+
+  private:
+    template <bool behind> static MILCGPU_HD void add(Vec &sum, const unsigned char *link, const Vec &x) {
+        Matrix<Real> u;
+        for (int e = 0; e < 9; ++e, link += 2 * lane_bytes) {
+            // The CPU does not prefetch these loads soon enough by itself: D from memory took twice as long.
+            __builtin_prefetch(link + LaneLinks::block_bytes);
+            u.e[e / 3][e % 3] = {Real::load(link), Real::load(link + lane_bytes)};
+        }
+        if constexpr (behind)
+            adjoint_multiply_subtract(sum, u, x);
+        else
+            multiply_add(sum, u, x);
+    }
+    // A sum has one accumulator: two of them and a vector do not fit in 16 registers. So all fat links come first,
+    // unless both have one sum. at(mu, hops): the vectors of the neighbours. k: LaneLinks::place.
+    template <bool one_sum, class At> MILCGPU_HD Sum sums(const unsigned char *link, const At &at) const {
+        constexpr int bytes = LaneLinks::reals * lane_bytes;
+        Sum sum = {};
+        const auto add_two = [&](Vec & to, int mu, int k, int hops) __attribute__((always_inline)) {
+            add<false>(to, link + (4 * mu + k) * bytes, at(mu, hops));
+            add<true>(to, link + (4 * mu + k + 1) * bytes, at(mu, -hops));
+        };
+        for (int mu = 0; mu < 4; ++mu) {
+            add_two(sum.fat, mu, 0, 1);
+            if constexpr (one_sum)
+                add_two(sum.fat, mu, 2, lattice.third_hop[mu]);
+        }
+        for (int mu = 0; !one_sum && mu < 4; ++mu)
+            add_two(sum.lng, mu, 2, lattice.third_hop[mu]);
+        return sum;
+    }
+
+    // The neighbours of a block whose sites are in one row. site: the first of them.
+    struct InRow {
+        const LanesHops &d;
+        const unsigned char *from;
+        const Site site;
+        MILCGPU_HD Vec operator()(int mu, int hops) const {
+            if (mu > 0)
+                return load_spinor<Spinor>(
+                    from, 0,
+                    SitesAtOnce{hops > 0 ? d.lattice.forward(site, mu, hops) : d.lattice.backward(site, mu, -hops)});
+            const int row_begins = site.index() - (site.x[0] >> 1), begin = (site.x[0] + hops) >> 1;
+            if (begin >= 0 && begin + sites <= d.row)
+                return load_spinor<Spinor>(from, 0, SitesAtOnce{row_begins + begin});
+            NeighboursAtOnce<sites> to;
+            to.consecutive = false;
+            for (int l = 0; l < sites; ++l) {
+                const int x = begin + l;
+                to.at[l] = row_begins + x + (x < 0 ? d.row : x >= d.row ? -d.row : 0);
+            }
+            return load_spinor<Spinor>(from, 0, to);
+        }
+    };
+
     // The rows that a block of sites reaches: the block's first site in each row, and the number within the block of
     // the first site behind the row.
     struct Rows {
@@ -47,7 +114,7 @@ template <class Spinor> struct LanesHops {
     }
     NeighboursAtOnce<sites> neighbours(const Rows &of, int mu, int hops) const {
         NeighboursAtOnce<sites> to;
-        to.consecutive = true;
+        to.consecutive = mu > 0;
         for (int r = 0, l = 0; r < of.count; ++r) {
             const Site &site = of.begin[r];
             const int end = of.end[r], place = site.x[0] >> 1;
@@ -55,42 +122,19 @@ template <class Spinor> struct LanesHops {
             const int at = mu == 0    ? site.index() + by
                            : hops > 0 ? lattice.forward(site, mu, hops)
                                       : lattice.backward(site, mu, -hops);
-            const bool whole = place + by >= 0 && place + by + end - l <= row;
-            to.consecutive &= whole && (r == 0 || at == to.at[0] + l);
-            to.at[l] = at;
-            if (to.consecutive && end == sites)
-                return to;
+            to.consecutive &= r == 0 || at == to.at[0] + l;
             for (int k = 0, x = place + by; l < end; ++l, ++k, ++x)
                 to.at[l] = at + k + (x < 0 ? row : x >= row ? -row : 0);
         }
         return to;
     }
-    // The sums of fat and of long links; with one_sum `fat` has both. The links have the scale 1.
-    struct Sum {
-        Vec fat, lng;
-    };
-    template <bool one_sum = false> MILCGPU_HD Sum all(int first, const unsigned char *from) const {
+    template <bool one_sum>
+    __attribute__((noinline)) Sum over_rows(const unsigned char *link, const unsigned char *from, int first) const {
         const Rows of = rows(first);
-        Sum sum = {};
-        const unsigned char *link = links + size_t(first / sites) * LaneLinks::block_bytes;
-        for (int mu = 0; mu < 4; ++mu)
-            for_each_of<0, 1, 2, 3>([&](auto k) {
-                constexpr LaneLinks::Place place = LaneLinks::place(k);
-                const int hops = place.is_long ? lattice.third_hop[mu] : 1;
-                const Vec x = load_spinor<Spinor>(from, 0, neighbours(of, mu, place.behind ? -hops : hops));
-                Matrix<Real> u;
-                for (int e = 0; e < 9; ++e, link += 2 * lane_bytes) {
-                    // The CPU does not prefetch these loads soon enough by itself: D from memory took twice as long.
-                    __builtin_prefetch(link + LaneLinks::block_bytes);
-                    u.e[e / 3][e % 3] = {Real::load(link), Real::load(link + lane_bytes)};
-                }
-                Vec &to = place.is_long && !one_sum ? sum.lng : sum.fat;
-                if constexpr (place.behind)
-                    adjoint_multiply_subtract(to, u, x);
-                else
-                    multiply_add(to, u, x);
+        return sums<one_sum>(
+            link, [&](int mu, int hops) __attribute__((always_inline)) {
+                return load_spinor<Spinor>(from, 0, neighbours(of, mu, hops));
             });
-        return sum;
     }
 };
 

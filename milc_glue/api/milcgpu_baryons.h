@@ -30,6 +30,7 @@
  * Memory: a call stores the eight fields T_k Q of each different quark at an eighth of the sites, which is as much as
  * the quark itself, for as many time slices at a time as fit in 1 GiB. On lattices that are cut it stores all time
  * slices at a time (a half, a quarter and so on if memory is short), and one quark with a layer of neighbours.
+ * milcgpu_octets_plan() returns the bytes.
  */
 #ifndef MILCGPU_BARYONS_H
 #define MILCGPU_BARYONS_H
@@ -80,6 +81,14 @@ void milcgpu_tie_up_defaults(milcgpu_tie_up_spec *spec, size_t size); /* all 0, 
  * three different octets, 2080 if two octets are equal, and 715 if all three are. */
 milcgpu_status milcgpu_octets_tie_up(milcgpu_context *context, const milcgpu_tie_up_spec *spec,
                                      const milcgpu_vector *octets, double *numbers);
+
+/* The largest number of bytes on the device during a call with so many different quarks, 8 for an octet, and so many
+ * different tie-ups at one corner: 715, 2080 and 4096 are all of one, two and three different octets. Walls take 72
+ * for each quark instead. The plan includes the quarks, as one set of vectors that is not allocated yet, and what is in
+ * use now. It leaves out messages between ranks. precision: of the quarks. `text` and `bytes` are as in
+ * milcgpu_memory_plan(). If less memory is free, a call needs less: it ties up fewer time slices at a time. */
+milcgpu_status milcgpu_octets_plan(milcgpu_context *context, int precision, int quarks, int tie_ups, char *text,
+                                   size_t text_size, size_t *bytes);
 
 /* MILC's operators (Bailey, hep-lat/0611023) by the three words of its input: irrep 8 8' 16+ 16-, symmetry S A M1/2,
  * and class 1 2 3 41 42 5 61 62 7. Example: "16+ M1/2 42". S and A have no class 42 and 62. Returns the number of the

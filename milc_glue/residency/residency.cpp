@@ -12,6 +12,19 @@ void Residency::open(MilcSide &milc, milcgpu_context *context, const Habits &hab
     wilson = std::make_unique<WilsonLinks>(milc.collective, context, real, *kept_gauge);
     eigenvectors = std::make_unique<EigenStore>(milc.collective, context, real, deferred);
     vectors.open(milc, context, habits.keeps_fields);
+    octets_on_device.emplace(*context, *this);
+}
+
+bool OctetsOnDevice::release_idle() {
+    std::vector<VectorStore::Held *> all;
+    for (auto &[cache, octet] : residency_.octets)
+        for (VectorStore::Held &held : octet)
+            if (held.is_there())
+                all.push_back(&held);
+    if (!residency_.vectors.leave_to_host(all))
+        return false;
+    context_.log(2, "memory is short: a quark of an octet stays on the host");
+    return true;
 }
 
 std::vector<std::function<bool()>> Residency::ways_to_free() {
@@ -23,6 +36,7 @@ std::vector<std::function<bool()>> Residency::ways_to_free() {
 }
 
 void Residency::drop_all() {
+    octets_on_device.reset();
     vectors.close();
     gauge.reset();
     meson_links.reset();

@@ -1,5 +1,6 @@
 // Everything that stays on the device between MILC's calls, and the table of what is still to be made.
 #pragma once
+#include "milc_glue/api/context.h"
 #include "milc_glue/residency/deferred.h"
 #include "milc_glue/residency/eigen_store.h"
 #include "milc_glue/residency/gauge_owner.h"
@@ -13,8 +14,25 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 namespace milcgpu {
+
+struct Residency;
+
+// Lets quarks of octets go to the host, behind solvers and handles, which need no copy.
+class OctetsOnDevice : public Evictable {
+  public:
+    OctetsOnDevice(milcgpu_context &context, Residency &residency)
+        : Evictable(context, last), context_(context), residency_(residency) {
+        register_here();
+    }
+    bool release_idle() override;
+
+  private:
+    milcgpu_context &context_;
+    Residency &residency_;
+};
 
 struct Residency {
     DeferredValues deferred; // outlives the device: MILC's routines can make the values, too
@@ -27,6 +45,7 @@ struct Residency {
     VectorStore vectors{deferred};
     using HeldOctet = std::array<VectorStore::Held, 24>; // three colours for each corner
     std::map<const void *, HeldOctet> octets;            // by the address of the glue's milcgpu_octet
+    std::optional<OctetsOnDevice> octets_on_device;
     bool lost = false;              // the newest gauge field, momenta or solutions were on a device that is gone
     bool eigenvectors_lost = false; // the newest eigenvectors were; solves continue without them
     bool solutions_again = false;   // the caller recomputes solutions that are lost: `lost` stays false then

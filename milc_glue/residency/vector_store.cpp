@@ -2,8 +2,10 @@
 #include "gpu_kernels/machine/error.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/host/host_memory.h"
+#include "milc_glue/links/vectors.h"
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 namespace milcgpu {
 
@@ -50,6 +52,53 @@ milcgpu_status VectorStore::hold(const void *field, Held &held, uint64_t &moved)
 bool VectorStore::Held::is_on_host() const {
     const HostRecords &at = field.field();
     return is_mapped(at.data, at.count * at.pitch) && field.is_untouched();
+}
+
+// Runs inside any call that allocates: it allocates nothing on the device, and enters no call of the C interface.
+bool VectorStore::has_on_host(Held &held) const {
+    if (held.is_on_host())
+        return true;
+    std::unique_ptr<unsigned char[]> copy(new (std::nothrow) unsigned char[field_bytes()]);
+    if (copy == nullptr)
+        return false;
+    const milcgpu_vectors &from = *held.vectors->vector().of;
+    const size_t bytes = milc_->bytes_of(6);
+    try {
+        for (const int parity : {0, 1}) {
+            need_filled(from, 0, 1, parity);
+            context_->reorder->to_host(from.parity[parity][0], parity,
+                                       {copy.get(), from.parity[parity].precision(), bytes});
+        }
+    } catch (const std::exception &) {
+        return false; // whoever needs the vector finds out why
+    }
+    const HostRecords before = held.field.field();
+    held.field.lies_at({copy.get(), before.count, before.bytes, before.pitch});
+    if (!held.field.is_untouched()) {
+        held.field.lies_at(before);
+        return false;
+    }
+    held.copy = std::move(copy);
+    return true;
+}
+
+bool VectorStore::leave_to_host(const std::vector<Held *> &all) {
+    for (Held *const one : all) {
+        const DeviceVectors *const vectors = one->vectors.get();
+        const auto same = [&](const Held *held) { return held->vectors.get() == vectors; };
+        const auto row_has = [&](const Row &row) { return row.vectors.get() == vectors; };
+        if (!one->is_there() || one->vectors.use_count() != std::count_if(all.begin(), all.end(), same) +
+                                                                std::count_if(rows_.begin(), rows_.end(), row_has))
+            continue;
+        if (!std::all_of(all.begin(), all.end(), [&](Held *held) { return !same(held) || has_on_host(*held); }))
+            continue;
+        rows_.remove_if(row_has);
+        for (Held *const held : all)
+            if (same(held))
+                held->vectors.reset();
+        return true;
+    }
+    return false;
 }
 
 milcgpu_status VectorStore::with_tag(const Mirror &here, const Mirror::Tag &tag, Vectors &found, uint64_t &moved) {

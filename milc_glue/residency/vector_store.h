@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace milcgpu {
 
@@ -73,13 +74,17 @@ class VectorStore {
     // A vector with the content that a field had at hold(), whatever becomes of the field.
     struct Held {
         Vectors vectors;
-        Mirror field;
+        Mirror field;                          // MILC's, or `copy`
+        std::unique_ptr<unsigned char[]> copy; // made when the vector left the device, and MILC's field had changed
         // True if the device still has the vector.
         bool is_there() const { return vectors != nullptr && vectors->vector().of != nullptr; }
-        // True if MILC's field still has the content. It may have been changed or freed.
+        // True if the field still has the content. MILC may have changed or freed its own.
         bool is_on_host() const;
     };
     milcgpu_status hold(const void *field, Held &held, uint64_t &moved);
+    // Takes one vector that no call works with from the device; the host has its content then. all: all that are held.
+    // Returns false if it found no such vector.
+    bool leave_to_host(const std::vector<Held *> &all);
     // Loads a vector that the caller may change in place: it is not kept.
     milcgpu_status loaded(const void *field, Vectors &made, uint64_t &moved);
     // Copies the vector to the host's field and keeps it: the caller must not change it any more.
@@ -92,7 +97,7 @@ class VectorStore {
 
     void begin(int most); // deferred solutions, at a time
     void end();
-    void free_deferred(); // the memory, too
+    void free_deferred();                              // the memory, too
     bool defers() const { return most_deferred_ > 0; } // the same on all ranks between calls
     milcgpu_vectors *deferred() const { return block_ != nullptr ? block_->vector().of : nullptr; }
     // Returns the first of the successive numbers that these fields have, or now get. -1: their solutions go to the
@@ -140,6 +145,7 @@ class VectorStore {
     milcgpu_status with_tag(const Mirror &here, const Mirror::Tag &tag, Vectors &found, uint64_t &moved);
     void keep(const Vectors &vectors, Mirror mirror, const Mirror::Tag &tag);
     void copy_to_host(const milcgpu_field &field, int parities);
+    bool has_on_host(Held &held) const;
 
     DeferredValues &table_;
     const MilcSide *milc_ = nullptr;

@@ -1,4 +1,5 @@
 // MILC's staggered baryons: propagators of MILC's become quarks on the device.
+#include "gpu_kernels/machine/backend/large_pages.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/measure/baryons.h"
 #include "milc_glue/routines/entry.h"
@@ -30,12 +31,16 @@ class QuarksOnDevice {
     milcgpu_status take(const void *const octets[3]) {
         Plugin &p = plugin();
         quarks_.assign(24, QuarkColours{});
+        for (const void *const octet : {octets[0], octets[1], octets[2]})
+            for (const VectorStore::Held &held : p.octets.at(octet))
+                in_use_.push_back(held.vectors); // the others are loaded, and must not push these out
         for (int k = 0; k < 3 * 24; ++k) {
             VectorStore::Held &held = p.octets.at(octets[k / 24])[k % 24];
             if (held.field.field().data == nullptr)
                 continue;
             if (const milcgpu_status status = p.with_idle_given_back([&] { return with_vector(held); }))
                 return status;
+            in_use_.push_back(held.vectors);
             quarks_[k / 3].colour[k % 3] = held.vectors->vector();
         }
         return MILCGPU_OK;
@@ -54,6 +59,7 @@ class QuarksOnDevice {
         return MILCGPU_BAD_ARGUMENT;
     }
     std::map<const void *, VectorStore::Vectors> loaded_;
+    std::vector<VectorStore::Vectors> in_use_; // of octets
     std::vector<QuarkColours> quarks_;
 };
 
@@ -134,13 +140,21 @@ int milcgpu_plugin_held_quark(const void *octet, int k, void *room) {
     return answer_of("gb_baryon", "MILC's own routine does this call", 0, [&] {
         Plugin &p = plugin();
         VectorStore::Held &held = p.octets.at(octet)[k];
-        if (held.is_on_host())
+        const size_t bytes = p.sites * p.bytes_of(6);
+        const bool is_on_host = held.is_on_host();
+        if (is_on_host && held.copy == nullptr)
             return 1;
         const milcgpu_field to = {room, p.real(), 0};
-        if (!held.is_there() ||
-            milcgpu_vectors_save(held.vectors->vector().of, 0, MILCGPU_EVEN + MILCGPU_ODD, &to) != MILCGPU_OK)
+        if (room == nullptr)
             return 0;
-        p.ledger[MILCGPU_GB_BARYON].to_host += p.sites * p.bytes_of(6);
+        if (is_on_host)
+            copy_bytes(room, held.copy.get(), bytes);
+        else if (!held.is_there() ||
+                 milcgpu_vectors_save(held.vectors->vector().of, 0, MILCGPU_EVEN + MILCGPU_ODD, &to) != MILCGPU_OK)
+            return 0;
+        else
+            p.ledger[MILCGPU_GB_BARYON].to_host += bytes;
+        held.copy.reset();
         held.field = {{room, static_cast<size_t>(p.sites), p.bytes_of(6), p.bytes_of(6)}, Mirror::Look::whole};
         held.field.both_have();
         return 2;

@@ -1,7 +1,9 @@
-// Plans of memory as tables, and the plans of solves of staggered fermions.
+// Plans of memory as tables, and the plans of solves of staggered fermions and of baryons.
 #include "milc_glue/solve/memory_plan.h"
+#include "gpu_kernels/measure/tie_ups.h"
 #include "gpu_kernels/staggered/staggered_operator.h"
 #include "milc_glue/api/members.h"
+#include "milc_glue/api/milcgpu_baryons.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/solve/dry_run.h"
 #include "milc_glue/solve/eigen_handle.h"
@@ -24,6 +26,7 @@ std::string milcgpu::table_of(const MemoryPlan &plan, size_t free_bytes) {
     line(plan.terms, "clover terms and their inverses");
     line(plan.vectors, "vectors");
     line(plan.deflation, "deflation, beside its eigenvectors");
+    line(plan.tie_ups, "shifted quarks and sums of tie-ups");
     table += format("%10.1f MiB  in all, %.1f MiB free\n", mib(plan.total()), mib(free_bytes));
     line(plan.more, "more, if the solve has to change its precision");
     return table;
@@ -153,6 +156,25 @@ milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int host_precis
                                        size_t *bytes) {
     return give_plan("milcgpu_multi_mass_plan", context, spec, text, text_size, bytes,
                      [&](const milcgpu_multi_mass_spec &full) { return plan_of(*context, host_precision, full); });
+}
+
+milcgpu_status milcgpu_octets_plan(milcgpu_context *context, int precision, int quarks, int tie_ups, char *text,
+                                   size_t text_size, size_t *bytes) {
+    constexpr const char *function = "milcgpu_octets_plan";
+    return guarded(context, function, [&] {
+        require(context, function, "context");
+        const Precision real = host_precision_of(precision, "precision");
+        CallArguments call;
+        call("quarks", quarks, from_to(1, 24));
+        call("tie_ups", tie_ups, from_to(1, 262144));
+        MemoryPlan plan{};
+        plan.vectors = 2 * SpinorField::allocated_bytes(real, context->geometry, 3 * quarks) +
+                       Device::allocated_bytes(sizeof(uint64_t)); // milcgpu_vectors
+        for (const size_t array : tie_up_arrays(context->geometry, context->halo != nullptr, real, quarks, tie_ups))
+            plan.tie_ups += Device::allocated_bytes(array);
+        fill_plan(*context, plan, text, text_size, bytes);
+        return Status::ok;
+    });
 }
 
 } // extern "C"

@@ -1,4 +1,5 @@
-// Plans of memory: the bytes of a solve on the device, from the extents alone, as numbers and as a table.
+// Plans of memory: the bytes of a solve, or of baryons, on the device, from the extents alone, as numbers and as a
+// table.
 #pragma once
 #include "milc_glue/api/context.h"
 
@@ -9,8 +10,9 @@ struct SolveArguments;
 // not fit, the idle solver is freed first.
 struct MemoryPlan {
     size_t in_use, links, raw, packed, terms, vectors, deflation;
-    size_t more; // in addition, if the solve has to change its precision
-    size_t total() const { return in_use + links + raw + packed + terms + vectors + deflation; }
+    size_t tie_ups; // of a call that ties up baryons, beside its quarks, which are vectors
+    size_t more;    // in addition, if the solve has to change its precision
+    size_t total() const { return in_use + links + raw + packed + terms + vectors + deflation + tie_ups; }
 };
 // Links and vectors of a solve. host: the precision of the links as handed over. sources: solved at once.
 MemoryPlan solve_plan(const Geometry &, Precision host, const SolveArguments &, int sources = 1);

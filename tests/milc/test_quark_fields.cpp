@@ -293,3 +293,118 @@ TEST_CASE("hash_bytes: every bit counts, for any number and order of threads", "
         }
     }
 }
+
+namespace {
+
+// Octets as MILC caches them, and a tie-up of three by the plugin.
+struct HeldOctet {
+    std::vector<std::vector<double>> fields;
+    HeldOctet(const Milc &milc, unsigned long seed) {
+        for (int k = 0; k < 24; ++k)
+            fields.push_back(field_of(milc, seed + k));
+    }
+    ~HeldOctet() { milcgpu_plugin_drop_octet(this); }
+    int hold() {
+        const void *at[24];
+        for (int k = 0; k < 24; ++k)
+            at[k] = fields[k].data();
+        return milcgpu_plugin_hold_octet(this, at);
+    }
+};
+std::vector<double> tied(const Milc &milc, const HeldOctet &a, const HeldOctet &b, const HeldOctet &c) {
+    const int op = milcgpu_gb_operator_index("16+ M1/2 42");
+    const milcgpu_gb_term term{op, op, 0, 0, 1, 0, 1, 0};
+    milcgpu_gb_spec spec;
+    milcgpu_gb_defaults(&spec, sizeof spec);
+    spec.n_terms = spec.n_correlators = 1, spec.terms = &term;
+    const void *const octets[3] = {&a, &b, &c};
+    std::vector<double> correlator(2 * milc.lattice.n[3]);
+    return milcgpu_plugin_gb_baryon(&spec, octets, nullptr, correlator.data()) == 1 ? correlator
+                                                                                    : std::vector<double>();
+}
+
+} // namespace
+
+TEST_CASE("octets that MILC has cached leave the device if memory is short, and come back as they were",
+          "[baryons][plugin][quark_fields][memory]") {
+    for (const Backend backend : backends())
+        for (const char *keeps : {"keep", "load"}) {
+            CAPTURE(name(backend), keeps);
+            const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_TEST", keeps}};
+            std::vector<double> of_a, of_b, of_both;
+            const auto run = [&](bool is_short) {
+                Milc milc;
+                REQUIRE(milc.start() == 1);
+                Device &device = *plugin().context->device;
+                HeldOctet a(milc, 501), b(milc, 601);
+                const std::vector<double> first = a.fields[0];
+                const size_t before = device.used_bytes();
+                REQUIRE(a.hold() == 1);
+                const size_t octet = device.used_bytes() - before;
+                if (is_short)
+                    device.set_memory_limit(before + octet + octet / 2);
+                for (int k = 0; k < 12; ++k) // MILC's fields change; the caches do not
+                    std::fill(a.fields[k].begin(), a.fields[k].end(), NAN);
+                REQUIRE(b.hold() == 1);
+                CHECK((device.used_bytes() < before + 2 * octet) == is_short);
+                for (int k = 0; k < 2; ++k) {
+                    const auto got_b = tied(milc, b, b, b), got_a = tied(milc, a, a, a);
+                    REQUIRE(got_a.size() > 0);
+                    if (!is_short)
+                        of_a = got_a, of_b = got_b;
+                    CHECK(got_a == of_a);
+                    CHECK(got_b == of_b);
+                }
+                if (is_short)
+                    CHECK(tied(milc, a, a, b).empty()); // both do not fit
+                device.set_memory_limit(0);
+                const auto got = tied(milc, a, a, b);
+                if (!is_short)
+                    of_both = got;
+                CHECK(got == of_both);
+                if (is_short) { // MILC's own routine gets what it needs from the copy
+                    device.set_memory_limit(before + octet + octet / 2);
+                    REQUIRE(tied(milc, b, b, b) == of_b);
+                    std::vector<double> quark(milc.source.size());
+                    CHECK(milcgpu_plugin_held_quark(&a, 0, nullptr) == 0);
+                    CHECK(milcgpu_plugin_held_quark(&a, 0, quark.data()) == 2);
+                    CHECK(quark == first);
+                    CHECK(milcgpu_plugin_held_quark(&a, 0, nullptr) == 1);
+                    CHECK(milcgpu_plugin_held_quark(&a, 23, nullptr) == 1);
+                }
+            };
+            for (const bool is_short : {false, true})
+                CHECK(has(said_by([&] { run(is_short); }), "do not fit") == is_short);
+        }
+}
+
+TEST_CASE("a bit that flips in a cached octet: its quarks are loaded again, or their correlators are refused in words",
+          "[baryons][plugin][quark_fields][faults]") {
+    for (const Backend backend : backends()) {
+        const Environment environment{
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "load"}};
+        Milc milc;
+        REQUIRE(milc.start() == 1);
+        HeldOctet octet(milc, 701);
+        REQUIRE(octet.hold() == 1);
+        const auto right = tied(milc, octet, octet, octet);
+        REQUIRE(right.size() > 0);
+        const auto tied_after_flip = [&](std::vector<double> &got) {
+            Device &device = *plugin().context->device;
+            size_t bit = 0; // of a quark: its vectors are the only ones
+            while (device.flip_bit(bit) != "vectors") {
+                device.flip_bit(bit); // back
+                bit += 8 * 1024;
+            }
+            return said_by([&] { got = tied(milc, octet, octet, octet); });
+        };
+        std::vector<double> got;
+        CHECK(has(tied_after_flip(got), "no longer what was put there"));
+        CHECK(got == right);
+        for (auto &field : octet.fields) // MILC's fields change
+            field[0] += 1;
+        const std::string said = tied_after_flip(got);
+        CHECK(has(said, "a quark is no longer on the device, and MILC's field has changed since create_qk_oct_cache"));
+        CHECK(got.empty());
+    }
+}

@@ -1,6 +1,7 @@
 // Staggered baryons: the reference against numbers that MILC's formulas give, and the library against the reference.
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_baryons.h"
+#include "tests/environment.h"
 #include "tests/mesons_support.h"
 #include "tests/reference/baryons.h"
 
@@ -412,6 +413,72 @@ TEST_CASE("tie-ups have the same bits if memory is short, where fewer time slice
             in_parts += happened && status == MILCGPU_OK;
         }
         CHECK(in_parts >= 3); // fields, their partial sums, sums
+    }
+}
+
+TEST_CASE("the plan of octets is the memory that quarks and tie-ups take, on a whole lattice and on cut ones",
+          "[baryons][plans][api]") {
+    const struct {
+        const char *cut;
+        int quarks, tie_ups;
+        bool wall;
+    } kinds[] = {{"0", 24, 700, false},    {"0", 1, 1, false},       {"0", 8, 72 * 8, true},
+                 {"cut=xt", 8, 64, false}, {"cut=yzt", 2, 3, false}, {"cut=t", 2, 72 * 2, true}};
+    const auto check = [&](auto real, const Lattice &lattice, Backend backend) {
+        using Real = decltype(real);
+        constexpr int precision = Session<Real>::precision;
+        for (const auto &kind : kinds) {
+            const Environment environment{{"MILCGPU_TEST", kind.cut}};
+            Session<Real> session(lattice, backend);
+            const milcgpu::Device &device = *session.context->device;
+            char text[1000] = "";
+            size_t planned = 0, later = 0;
+            REQUIRE(milcgpu_octets_plan(session.context, precision, kind.quarks, kind.tie_ups, text, sizeof text,
+                                        &planned) == MILCGPU_OK);
+            CHECK(has(text, "MiB  vectors"));
+            CHECK(has(text, "MiB  shifted quarks and sums of tie-ups"));
+            const size_t before = device.used_bytes();
+            milcgpu_vectors *vectors = nullptr;
+            REQUIRE(milcgpu_vectors_create(session.context, precision, 3 * kind.quarks, &vectors) == MILCGPU_OK);
+            const size_t of_vectors = device.used_bytes() - before;
+            REQUIRE(milcgpu_octets_plan(session.context, precision, kind.quarks, kind.tie_ups, nullptr, 0, &later) ==
+                    MILCGPU_OK);
+            CHECK(later == planned + of_vectors);
+            std::vector<Real> zero(6 * lattice.volume());
+            const milcgpu_field field = Session<Real>::field(zero);
+            for (int k = 0; k < 3 * kind.quarks; ++k)
+                for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+                    REQUIRE(milcgpu_vectors_load(vectors, k, parity, &field) == MILCGPU_OK);
+            milcgpu_vector octets[24];
+            for (int k = 0; k < 24; ++k)
+                octets[k] = {vectors, 3 * (k % kind.quarks)};
+            std::vector<milcgpu_tie_up> list; // all quarks, and all tie-ups are different
+            const int corners = std::min(kind.quarks, 8);
+            for (int k = 0; k < (kind.wall ? corners : kind.tie_ups); ++k) {
+                const int s = k % corners, at_sink = k / corners;
+                list.push_back({{s, s, s}, {at_sink % 8, at_sink / 8 % 8, at_sink / 64}});
+            }
+            milcgpu_tie_up_spec spec = tie_up_spec(int(list.size()), list.data());
+            spec.wall = kind.wall;
+            if (!kind.wall)
+                spec.momentum = {{1, 0, 0}, {MILCGPU_EVEN, MILCGPU_EVEN, MILCGPU_EVEN}};
+            std::vector<double> numbers(2 * list.size() * lattice.n[3]);
+            REQUIRE(milcgpu_octets_tie_up(session.context, &spec, octets, numbers.data()) == MILCGPU_OK);
+            CAPTURE(name(backend), sizeof(Real), kind.cut, kind.quarks, kind.tie_ups, planned, device.peak_bytes());
+            CHECK(device.peak_bytes() <= planned);
+            CHECK(planned <= device.peak_bytes() + (kind.wall ? 8192 : 0)); // walls take no list and no factors
+            milcgpu_vectors_destroy(vectors);
+        }
+        Session<Real> session(lattice, backend);
+        size_t bytes = 7;
+        for (const auto &[p, quarks, tie_ups] :
+             {std::array<int, 3>{MILCGPU_HALF, 8, 715}, {precision, 0, 715}, {precision, 25, 715}, {precision, 8, 0}})
+            CHECK(milcgpu_octets_plan(session.context, p, quarks, tie_ups, nullptr, 0, &bytes) == MILCGPU_BAD_ARGUMENT);
+        CHECK(bytes == 7);
+    };
+    for (const Backend backend : backends()) {
+        check(double(), {{4, 4, 6, 8}}, backend);
+        check(float(), {{6, 8, 4, 4}}, backend);
     }
 }
 

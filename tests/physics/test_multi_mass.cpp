@@ -206,7 +206,7 @@ TEST_CASE("a zero source, the iteration limit and a tolerance out of reach are r
         CHECK(limited.status == MILCGPU_NOT_CONVERGED);
         CHECK(limited.shifts[0].status == MILCGPU_NOT_CONVERGED);
         CHECK(limited.report.steps == 20);
-        CHECK(has(limited.report.message, "offset 0.01: 21 iterations with 1 restarts"));
+        CHECK(has(limited.report.message, "offset 0.01: 21 iterations (starts: 1)"));
         for (int i = 0; i < 2; ++i) {
             const double residual = system.residual(limited.x[i], i == 0 ? 0.01 : 3.0);
             CHECK(residual == Approx(limited.shifts[i].true_residual).epsilon(1e-6));

@@ -349,7 +349,7 @@ TEST_CASE("each source has its own tolerance and limit, and stops alone", "[sour
                     CHECK(report.steps >= limits[k] * spec.max_restarts - 1);
                     CHECK(report.steps <= limits[k] * spec.max_restarts + 1);
                     CHECK(has(report.message,
-                              milcgpu::format("%d iterations with %d restarts", report.iterations, report.restarts)));
+                              milcgpu::format("%d iterations (starts: %d)", report.iterations, report.restarts)));
                     CHECK(std::fabs(report.true_residual - residual(lattice, links, mass, fields[k],
                                                                     limited.solution(k))) <= times_measured * 4e-16);
                 }

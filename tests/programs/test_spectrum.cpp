@@ -291,6 +291,7 @@ TEST_CASE("programs: baryons of two octets are those of the reference's propagat
         const Run run = tests::run_program(words, ranks == 2 ? "1 1 1 2" : "", ranks);
         REQUIRE(run.status == 0);
         CHECK(run.count("every check is right\n") == 1);
+        CHECK(run.count("MiB  shifted quarks and sums of tie-ups\n") == 1);
         std::istringstream table(run.output.substr(run.output.find("masses 0.15 0.15 0.4\n")));
         std::string line;
         std::getline(table, line), std::getline(table, line);
