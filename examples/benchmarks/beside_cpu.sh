@@ -6,27 +6,29 @@
 # PLAIN   a folder of MILC with ks_spectrum/ks_spectrum_hisq and ks_imp_rhmc/su3_rhmc_hisq, built for the CPU
 # WITH    another, whose programs were built with milcgpu
 # PART    solve:N:T  solves at two masses to 1e-10, one colour, on N^3 x T from a warm lattice
+#         solve3:N:T the same for three colours, as for a propagator
 #         rhmc:N:T   the whole program su3_rhmc_hisq: a trajectory of four steps from a warm lattice (rhmc.sh f211)
 #         run:N:T    the whole program ks_spectrum_hisq: a corner wall, mass 0.05, pions (campaign.sh three)
-#         all of them, if none is given: solves at 16:32 and 24:32, rhmc at 8:8 and 12:12, run at 16:32
+#         if none is given: solve at 16:32 and 24:32, solve3 at 16:32, rhmc at 8:8 and 12:12, run at 16:32
 # Environment: THREADS, numbers of threads ("1 2" and all cores, if not set).
 #
 # CPU seconds are those of all threads. The seconds of solves are the difference to a run with one iteration a solve.
 set -e
-[ $# -ge 2 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 plain=$1 with=$2 here=$(dirname "$0")
 shift 2
-[ $# -gt 0 ] || set -- solve:16:32 solve:24:32 rhmc:8:8 rhmc:12:12 run:16:32
+[ $# -gt 0 ] || set -- solve:16:32 solve3:16:32 solve:24:32 rhmc:8:8 rhmc:12:12 run:16:32
 cores=$(nproc)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
-# N T: two masses, each with a solve on both parities.
+# N T COLOURS: two masses, each with a solve on both parities.
 solve() {
     sh "$here/campaign.sh" probe $1 $1 $1 $2 warm | sed '/^number_of_base_sources/,$d'
     echo number_of_base_sources 1
-    printf 'random_color_wall\nfield_type KS\nsubset full\nt0 0\nncolor 1\nmomentum 0 0 0\nsource_label r\nforget_source\n'
+    printf 'random_color_wall\nfield_type KS\nsubset full\nt0 0\nncolor %d\nmomentum 0 0 0\n' $3
+    printf 'source_label r\nforget_source\n'
     printf 'number_of_modified_sources 0\nnumber_of_sets 1\nset_type single\ninv_type CGZ\nmax_cg_iterations 5000\n'
     printf 'max_cg_restarts 10\ncheck yes\nmomentum_twist 0 0 0\nprecision 2\nsource 0\nnumber_of_propagators 2\n'
     for mass in .1 .05; do
@@ -47,8 +49,8 @@ seconds() {
 both() {
     for folder in "$plain" "$with"; do
         seconds "$folder" $1 "$work/in"
-        if [ $2 = solve ] && grep -q 'NOT converged' "$work/out"; then echo 'not converged' >&2; return 1; fi
-        if [ $2 = solve ]; then seconds "$folder" $1 "$work/short"; else echo 0 0; fi
+        if [ "$2" != "${2#solve}" ] && grep -q 'NOT converged' "$work/out"; then echo 'not converged' >&2; return 1; fi
+        if [ "$2" != "${2#solve}" ]; then seconds "$folder" $1 "$work/short"; else echo 0 0; fi
     done
 }
 
@@ -58,8 +60,8 @@ for part; do
     kind=${part%%:*} size=${part#*:}
     n=${size%:*} t=${size#*:} program=ks_spectrum/ks_spectrum_hisq
     case $kind in
-    solve)
-        solve $n $t > "$work/in"
+    solve | solve3)
+        solve $n $t $([ $kind = solve ] && echo 1 || echo 3) > "$work/in"
         sed 's/^\(max_cg_[a-z]*\) .*/\1 1/' "$work/in" > "$work/short"
         ;;
     run) MASS=.05 sh "$here/campaign.sh" three $n $n $n $t warm 1 > "$work/in" ;;
