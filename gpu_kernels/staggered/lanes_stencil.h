@@ -44,11 +44,13 @@ template <class Spinor> struct LanesHops {
     }
 
   private:
-    template <bool behind> static MILCGPU_HD void add(Vec &sum, const unsigned char *link, const Vec &x) {
+    // ahead: the bytes of the next block that are to be prefetched, in the order of memory. The CPU does not prefetch
+    // them soon enough by itself: D from memory took twice as long.
+    template <bool behind>
+    static MILCGPU_HD void add(Vec &sum, const unsigned char *link, const unsigned char *&ahead, const Vec &x) {
         Matrix<Real> u;
-        for (int e = 0; e < 9; ++e, link += 2 * lane_bytes) {
-            // The CPU does not prefetch these loads soon enough by itself: D from memory took twice as long.
-            __builtin_prefetch(link + LaneLinks::block_bytes);
+        for (int e = 0; e < 9; ++e, link += 2 * lane_bytes, ahead += 2 * lane_bytes) {
+            __builtin_prefetch(ahead);
             u.e[e / 3][e % 3] = {Real::load(link), Real::load(link + lane_bytes)};
         }
         if constexpr (behind)
@@ -60,10 +62,11 @@ template <class Spinor> struct LanesHops {
     // unless both have one sum. at(mu, hops): the vectors of the neighbours. k: LaneLinks::place.
     template <bool one_sum, class At> MILCGPU_HD Sum sums(const unsigned char *link, const At &at) const {
         constexpr int bytes = LaneLinks::reals * lane_bytes;
+        const unsigned char *ahead = link + LaneLinks::block_bytes;
         Sum sum = {};
         const auto add_two = [&](Vec & to, int mu, int k, int hops) __attribute__((always_inline)) {
-            add<false>(to, link + (4 * mu + k) * bytes, at(mu, hops));
-            add<true>(to, link + (4 * mu + k + 1) * bytes, at(mu, -hops));
+            add<false>(to, link + (4 * mu + k) * bytes, ahead, at(mu, hops));
+            add<true>(to, link + (4 * mu + k + 1) * bytes, ahead, at(mu, -hops));
         };
         for (int mu = 0; mu < 4; ++mu) {
             add_two(sum.fat, mu, 0, 1);
