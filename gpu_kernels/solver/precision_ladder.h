@@ -176,9 +176,11 @@ inline OperatorSpec of_several(const OperatorSpec &sloppy) {
 
 // Whether a block solve of n sources of one mass is faster than n solves. sites: of a parity, on a rank. Example: at
 // 24^3 x 32 and mass 0.01 a source took 281, 199, 151 ms in a block of 2, 3, 4. Alone it took 187 ms in half precision
-// and 302 ms in single. On a GPU about 90 us of a block step do not depend on the number of sites.
+// and 302 ms in single. On a GPU about 90 us of a block step do not depend on the number of sites. On the host Gram
+// matrices and rotations take longer than the saved steps: at 16^4 and mass 0.05 a source took 1.08 and 1.18 s in a
+// block of 3 and 12, 0.81 and 0.84 s in lock-step, 0.66 and 0.69 s alone (one core, Zen 5).
 inline bool together_pays(int n, double sites, bool alone_in_half, Backend backend) {
-    return n >= (alone_in_half ? 4 : 2) && (backend == Backend::host || n * sites >= 1 << 18);
+    return backend != Backend::host && n >= (alone_in_half ? 4 : 2) && n * sites >= 1 << 18;
 }
 
 // Whether lock-step in half precision, if half serves, is faster for sources that took `steps` steps in one Krylov
