@@ -151,7 +151,8 @@ int main(void) {
     qudaInvertMsrcDeflatable(2, 2, 0.1, args, none, 1e-10, 0, fat, lng, sources, solutions, &residual, &relative,
                              &iterations, SOURCES);
     expect(residual < 1e-10 && relative == 1, "qudaInvertMsrcDeflatable without eigenvectors");
-    expect(SOURCES * iterations == block, "its iterations, as many as those of qudaInvertMsrc");
+    /* the most of a source, of sources that take about as many */
+    expect(SOURCES * iterations >= block && iterations <= 0.52 * block, "its iterations, as those of qudaInvertMsrc");
     memset(x, 0, sizeof x);
     qudaInvertDeflatable(2, 2, 0.1, args, none, 1e-10, 0, fat, lng, b[0], x[0], &residual, &relative, &iterations);
     expect(residual < 1e-10 && iterations > 0, "qudaInvertDeflatable without eigenvectors");
