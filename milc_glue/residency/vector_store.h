@@ -75,7 +75,7 @@ class VectorStore {
     struct Held {
         Vectors vectors;
         Mirror field;                          // MILC's, or `copy`
-        std::unique_ptr<unsigned char[]> copy; // made when the vector left the device, and MILC's field had changed
+        std::unique_ptr<unsigned char[]> copy; // made when the vector left the device
         // True if the device still has the vector.
         bool is_there() const { return vectors != nullptr && vectors->vector().of != nullptr; }
         // True if the field still has the content. MILC may have changed or freed its own.

@@ -370,7 +370,10 @@ TEST_CASE("octets that MILC has cached leave the device if memory is short, and 
                     CHECK(milcgpu_plugin_held_quark(&a, 0, quark.data()) == 2);
                     CHECK(quark == first);
                     CHECK(milcgpu_plugin_held_quark(&a, 0, nullptr) == 1);
-                    CHECK(milcgpu_plugin_held_quark(&a, 23, nullptr) == 1);
+                    const std::vector<double> last = a.fields[23];
+                    std::fill(a.fields[23].begin(), a.fields[23].end(), NAN); // after the quark has left the device
+                    CHECK(milcgpu_plugin_held_quark(&a, 23, quark.data()) == 2);
+                    CHECK(quark == last);
                 }
             };
             for (const bool is_short : {false, true})

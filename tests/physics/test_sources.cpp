@@ -146,9 +146,9 @@ TEST_CASE("many sources of a very light mass start in double, or in single if me
 TEST_CASE("after a solve in which a block gains nothing, sources iterate in lock-step and in half", "[sources]") {
     LONG_TEST;
     for (const Backend backend : backends()) {
-        // On a GPU the library solves on few sites one source after the other.
-        const reference::Lattice lattice{backend == Backend::cuda ? std::array<int, 4>{16, 16, 16, 32}
-                                                                  : std::array<int, 4>{6, 6, 6, 8}};
+        if (backend == Backend::host)
+            continue; // one source after the other, as on few sites on a GPU
+        const reference::Lattice lattice{{16, 16, 16, 32}};
         const AsqtadLinks links = asqtad_links(lattice, 61);
         const auto fields = random_sources(lattice, 4);
         Session<double> session(lattice, backend, links);
