@@ -62,10 +62,11 @@ void check_setup(const std::string &program) {
                                       std::pair("MILCGPU_OFF=1", "one")})
         for (const char *layout : {"", " MILC_HOST_LAYOUT=shuffled"}) {
             const std::string set = on_host + setting + layout, as = std::string("setup ") + by;
-            const Run r = right(program, set, as, "12 checks");
+            const Run r = right(program, set, as, "13 checks");
             const int own = by == std::string("one"); // the test calls MILC's own once more
             CHECK(r.count("WARNING!!: Resetting random seed\n") == (master ? 3 : 1 + own));
-            right(program, set + " MILC_HOST_OTHER_GATHERS=1", as + " own", "12 checks");
+            right(program, set + " MILC_HOST_OTHER_GATHERS=1", as + " own", "13 checks");
+            right(program, set, as + " rank", "13 checks");
             const Run bad = run(program, set, as + " bad"), turned = run(program, set, as + " turned"),
                       again = run(program, set, as + " again");
             CHECK((bad.status == 1 && bad.says("a gather keeps the parity of a site\n")));
