@@ -108,6 +108,7 @@ TEST_CASE("milc_host: one core is left to the thread that starts the GPU", "[mil
     CHECK(threads("").says(milcgpu::format("threads while the GPU starts: %d\n", cores - 1)));
     CHECK(threads("MILCGPU_BACKEND=host").says(milcgpu::format("threads while the GPU starts: %d\n", cores)));
     CHECK(threads("MILCGPU_OFF=1").says(milcgpu::format("threads while the GPU starts: %d\n", cores)));
+    CHECK(threads("MILC_HOST_RANKS=2").says(milcgpu::format("threads while the GPU starts: %d\n", cores))); // no MPI
 }
 
 TEST_CASE("milc_host: threads of the host backend sleep while they wait", "[milc_host]") {
