@@ -85,14 +85,14 @@ TEST_CASE("milc_host: gathers and generators of random numbers have the values o
     check_setup("asqtad-master-P1");
 }
 
-TEST_CASE("milc_host: plaquettes, phases and reunitarized links have every bit of MILC's", "[milc_host][sanitize]") {
+TEST_CASE("milc_host: plaquettes, phases, reunitarized and warm links have every bit of MILC's", "[milc_host][sanitize]") {
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const auto &[setting, by] :
              {std::pair("OMP_NUM_THREADS=3", "threads"), std::pair("OMP_NUM_THREADS=3 MILC_HOST_OTHER_BITS=1", "threads"),
               std::pair("MILCGPU_TEST=no_pool", "one"), std::pair("MILCGPU_OFF=1", "one")})
 {
             const std::string set = on_host + setting, as = std::string("reload ") + by;
-            CHECK(right(program, set, as, "13 checks").count("Unitarity problem") == 2);
+            CHECK(right(program, set, as, "16 checks").count("Unitarity problem") == 2);
             const Run again = run(program, set, as + " again");
             CHECK((again.status == 1 && again.says("rephase: already 0\n")));
         }

@@ -238,6 +238,25 @@ static void try_fields(void) {
     free(ksp->v), free(ksp), free(ours), free(theirs), free(v), free(before);
 }
 
+extern size_t own_warm_sites;
+
+static void try_warm(int by_threads) {
+    const size_t n = sites_on_node, expected = !by_threads ? n : other_bits() ? 1 + n : 1;
+    double_prn *const before = generators(), *ours_after, *theirs_after;
+    su3_matrix *ours, *theirs;
+    size_t i;
+    reload_lattice(WARM, NULL);
+    check(own_warm_sites == expected && sites_on_node == n, "sites whose links MILC's own draws", own_warm_sites);
+    ours = links_in_sites(), ours_after = generators();
+    for (i = 0; i < n; i++)
+        lattice[i].site_prn = before[i];
+    warmlat();
+    theirs = links_in_sites(), theirs_after = generators();
+    check(memcmp(ours, theirs, 4 * n * sizeof *ours) == 0, "every bit of a warm start", 0);
+    check(memcmp(ours_after, theirs_after, n * sizeof *before) == 0, "generators after a warm start", 0);
+    free(before), free(ours_after), free(theirs_after), free(ours), free(theirs);
+}
+
 /* by_threads: all threads do it. again: phases that are out already, which MILC refuses. */
 void try_reload(int by_threads, int again) {
     double ours[2], theirs[2];
@@ -262,6 +281,7 @@ void try_reload(int by_threads, int again) {
           "links that MILC's own reunitarized", 0);
     lattice[7].link[2].e[0][1].real += 0.1;
     check(reunitarize_twice("links of which MILC reports one") == 1, "MILC's own, which reports a link", 0);
+    try_warm(by_threads);
 }
 
 /* The number of threads in MILC's loops. */
