@@ -190,11 +190,21 @@ static int write_part(void *unused, size_t from, size_t to) {
 #define ALLOWED 0
 #endif
 
+static int alike(const su3_matrix *ours, const su3_matrix *theirs) {
+    int j, k;
+    for (j = 0; j < 3; j++)
+        for (k = 0; k < 3; k++)
+            if (!(fabs(ours->e[j][k].real - theirs->e[j][k].real) <= ALLOWED &&
+                  fabs(ours->e[j][k].imag - theirs->e[j][k].imag) <= ALLOWED))
+                return 0;
+    return 1;
+}
+
 /* Returns 1 if make_su3 and MILC's routine make the same of some links. */
 static int as_milc_does(void) {
     const size_t step = 1 + sites_on_node / 64;
     size_t i;
-    int mu, k;
+    int mu;
     if (reunit_su3 == NULL)
         return 0;
     for (i = 0; i < sites_on_node; i += step)
@@ -202,10 +212,8 @@ static int as_milc_does(void) {
             su3_matrix ours = lattice[i].link[mu], theirs = ours;
             make_su3(&ours);
             milcgpu_there(reunit_su3)(&theirs);
-            for (k = 0; k < 9; k++)
-                if (!(fabs(ours.e[k / 3][k % 3].real - theirs.e[k / 3][k % 3].real) <= ALLOWED &&
-                      fabs(ours.e[k / 3][k % 3].imag - theirs.e[k / 3][k % 3].imag) <= ALLOWED))
-                    return 0;
+            if (!alike(&ours, &theirs))
+                return 0;
         }
     return 1;
 }
@@ -270,11 +278,14 @@ void milcgpu_begin_warm(int flag) {
 
 void milcgpu_end_warm(void) {
     size_t i;
+    int mu, good = 1;
     if (warm.sites == 0)
         return;
     sites_on_node = warm.sites;
     warm.sites = 0;
-    if (memcmp(warm.first, lattice[0].link, sizeof warm.first) != 0) {
+    for (mu = XUP; mu <= TUP; mu++)
+        good = good && alike(&warm.first[mu], &lattice[0].link[mu]);
+    if (!good) {
         for (i = 0; i < sites_on_node; i++)
             lattice[i].site_prn = warm.before[i];
         milcgpu_there(warmlat)();
