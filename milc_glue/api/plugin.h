@@ -65,10 +65,10 @@ typedef struct {
 } milcgpu_milc;
 
 /* As a program begins. begin: from here on freed fields stay in the process (host_memory.h), and all threads of this
- * rank fill and copy fields; node_ranks: the ranks of this host, which share its cores. wake, on one rank: a thread
- * makes the GPU ready while MILC reads its input and its lattice. */
+ * rank fill and copy fields; node_ranks: the ranks of this host, which share its cores. wake: a thread makes the GPU of
+ * this rank ready while MILC reads its input and its lattice; node_rank: as in milcgpu_messages, or -1: no GPU. */
 void milcgpu_plugin_begin(int node_ranks);
-void milcgpu_plugin_wake(void);
+void milcgpu_plugin_wake(int node_rank);
 /* All threads touch the pages that the next malloc() of so many bytes gets. */
 void milcgpu_plugin_touch(size_t bytes);
 /* memset and memcpy; 0: not done. */

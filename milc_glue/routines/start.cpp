@@ -317,14 +317,14 @@ int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int
     return 1;
 }
 
-void milcgpu_plugin_wake(void) {
-    answer_of("the GPU's early start", "It starts with the first routine", 0, [] {
+void milcgpu_plugin_wake(int node_rank) {
+    answer_of("the GPU's early start", "It starts with the first routine", 0, [&] {
         const std::optional<Settings> settings = settings_if_good();
-        if (!settings || settings->is_on("MILCGPU_OFF") || settings->is("MILCGPU_BACKEND", "host") ||
+        if (node_rank < 0 || !settings || settings->is_on("MILCGPU_OFF") || settings->is("MILCGPU_BACKEND", "host") ||
             plugin().start.waking.joinable())
             return 0;
-        const int ordinal = settings->is_given("MILCGPU_DEVICE") ? std::stoi((*settings)["MILCGPU_DEVICE"]) : 0;
-        plugin().start.waking = std::thread([ordinal] { wake(ordinal); });
+        const int number = settings->is_given("MILCGPU_DEVICE") ? std::stoi((*settings)["MILCGPU_DEVICE"]) : node_rank;
+        plugin().start.waking = std::thread([number] { wake(number); });
         spare_a_thread(plugin().start);
         std::atexit(wait_until_awake);
         return 0;

@@ -60,6 +60,9 @@ static int ranks_of_host(void) {
     return node.size;
 }
 
+/* Counted over all jobs, as the library counts when it chooses a GPU; -1: no messages pass between the ranks. */
+static int rank_of_host(void) { return numnodes() == 1 || mycomm() != NULL ? node.rank : -1; }
+
 static void give_communicators_back(void) {
     int k;
     for (k = 0; k < 2; k++)
@@ -96,14 +99,17 @@ static int ranks_of_host(void) {
     return 1;
 }
 
+static int rank_of_host(void) { return numnodes() == 1 ? 0 : -1; }
+
 static void give_communicators_back(void) {}
 #endif
 
+/* The GPU starts after MPI_Init, not beside it: on InfiniBand Open MPI rewrites the first bytes of munmap and madvise in
+ * MPI_Init, and a thread that starts a GPU calls them all the time. */
 void __wrap_initialize_machine(int *argc, char ***argv) {
     milcgpu_original(initialize_machine)(argc, argv);
     milcgpu_plugin_begin(ranks_of_host());
-    if (numnodes() == 1)
-        milcgpu_plugin_wake();
+    milcgpu_plugin_wake(rank_of_host());
 }
 
 /* Handlers of exit() run after message passing has ended. */
