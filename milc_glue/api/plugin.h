@@ -95,9 +95,12 @@ int milcgpu_plugin_agreed(int mine);
 /* All ranks call it before MILC ends, while messages still pass. Prints the tables at exit, of all ranks. Without this
  * call they are printed when the process exits, for this rank alone, and say that the run did not end. No other
  * function may be called after it. Returns the status to exit with: `status`, or MILCGPU_EXIT_BAD in place of 0 if
- * MILCGPU_TABLE asks for it and the run's verdict is bad. */
+ * MILCGPU_TABLE asks for it, and the run's verdict is bad, or MILC has left input. */
 enum { MILCGPU_EXIT_BAD = 3 };
 int milcgpu_plugin_exit(int status);
+/* Call it before milcgpu_plugin_exit() if MILC has not read its input to the end: after an error in its input it ends
+ * with status 0, too. */
+void milcgpu_plugin_input_left(void);
 /* Call it around a trajectory: entering 1 before, 0 after. A long one logs how far it is. */
 void milcgpu_plugin_trajectory(int entering);
 /* MILC has announced the end of the run, and the tables follow when the process exits. */

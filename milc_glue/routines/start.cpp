@@ -12,6 +12,7 @@
 #include "milc_glue/routines/rank_start.h"
 #include "milc_glue/routines/solve.h"
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -180,8 +181,10 @@ void print_tables(const std::vector<Ledger> &of_ranks) {
 // For a MILC that has not announced its end; messages no longer pass.
 void print_exit() {
     answer_of("the tables at exit", "They are left out", 0, [] {
-        if (plugin().start.tables_are_due)
+        if (plugin().start.tables_are_due) {
+            plugin().certificate.stopped = true;
             print_tables({plugin().ledger});
+        }
         return 0;
     });
 }
@@ -197,7 +200,7 @@ void begin_tables(Plugin &p) {
     std::tm utc{};
     std::strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &utc));
     c.date = date;
-    c.milc = format("%s, PRECISION %d", p.start.milc.milc, p.start.milc.precision);
+    c.milc = format("%s: %s, PRECISION %d", program_invocation_short_name, p.start.milc.milc, p.start.milc.precision);
     c.device = milcgpu_context_device_name(p.context);
     c.settings = p.settings.given();
     std::copy_n(p.start.milc.ranks == 1 ? p.start.milc.extent : p.start.milc.whole, 4, c.lattice.begin());
@@ -369,6 +372,8 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
     return started;
 }
 
+void milcgpu_plugin_input_left(void) { plugin().certificate.unread = true; }
+
 int milcgpu_plugin_exit(int status) {
     if (!plugin().start.tables_are_due)
         return status;
@@ -379,7 +384,8 @@ int milcgpu_plugin_exit(int status) {
         if (p.collective.size() > 1)
             p.drop();
         const bool judged = is_judged(p.settings["MILCGPU_TABLE"]);
-        return status == 0 && judged && p.certificate.is_bad(p.ledger) ? MILCGPU_EXIT_BAD : status;
+        const bool bad = p.certificate.unread || p.certificate.is_bad(p.ledger);
+        return status == 0 && judged && bad ? MILCGPU_EXIT_BAD : status;
     });
 }
 

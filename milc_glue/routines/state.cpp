@@ -262,16 +262,20 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
     end_context_after(status);
 }
 
-void Plugin::log_failure(milcgpu_routine routine, const std::string &text) {
+void Plugin::log_failure(milcgpu_routine routine, const std::string &text, int level) {
     constexpr size_t most = 8; // lines may differ in their numbers
     std::vector<std::string> &said = failures[routine].said;
-    if (std::find(said.begin(), said.end(), text) != said.end()) {
-        ++failures[routine].more;
+    const std::string line = without_sizes(text);
+    if (std::find(said.begin(), said.end(), line) != said.end()) {
+        if (level == 0) {
+            ++failures[routine].more;
+            certificate.note(text);
+        }
         return;
     }
-    log(0, text);
+    log(level, text);
     if (said.size() < most)
-        said.push_back(text);
+        said.push_back(line);
 }
 
 // Allocates nothing: the routine's work is done.

@@ -135,13 +135,13 @@ struct Plugin : MilcSide, Residency {
     void end_context_after(int status);
     // Logs milcgpu_last_error() and what happens next, after an error that ends the call.
     void report_failure(milcgpu_routine routine, int status);
-    // Logs an error in this routine. The same line is logged once while calls of the routine fail; when a call
-    // succeeds, or the device's work ends, a line says how often it was skipped.
-    void log_failure(milcgpu_routine routine, const std::string &text);
+    // Logs an error in this routine. The same line, whatever its numbers of MiB, is logged once while calls of the
+    // routine fail; when a call succeeds, or the device's work ends, a line says how often it was skipped.
+    void log_failure(milcgpu_routine routine, const std::string &text, int level = 0);
     void end_failures(milcgpu_routine routine) noexcept;
     void end_failures() noexcept; // of all routines
     struct Failures {
-        std::vector<std::string> said;
+        std::vector<std::string> said; // without sizes
         long more = 0;
     };
     std::array<Failures, MILCGPU_ROUTINES> failures{};
@@ -191,7 +191,8 @@ template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routi
     if (status != MILCGPU_NO_MEMORY)
         return status;
     const std::string why = p.reason();
-    p.log(1, format("%s: %s. Trying again without the links that were kept", p.name_of(routine), why.c_str()));
+    p.log_failure(routine,
+                  format("%s: %s. Trying again without the links that were kept", p.name_of(routine), why.c_str()), 1);
     p.drop_reloadable();
     return attempt();
 }

@@ -103,6 +103,8 @@ void __wrap_initialize_machine(int *argc, char ***argv) {
 
 /* Handlers of exit() run after message passing has ended. */
 void __wrap_normal_exit(int status) {
+    if (this_node == 0 && !feof(stdin))
+        milcgpu_plugin_input_left();
     status = milcgpu_plugin_exit(status);
     give_communicators_back();
     milcgpu_original(normal_exit)(status);

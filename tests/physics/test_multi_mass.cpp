@@ -1,9 +1,14 @@
 // Multi-mass conjugate gradient through the C interface.
 #include "examples/lib/heatbath.h"
+#include "gpu_kernels/algebra/shifts.h"
+#include "gpu_kernels/fields/spinor_field.h"
+#include "gpu_kernels/machine/backend/device.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_md.h"
 #include "tests/support.h"
+#include <cstring>
 #include <map>
+#include <random>
 
 using namespace milcgpu;
 using namespace tests;
@@ -406,5 +411,63 @@ TEST_CASE("multi-mass solves have the same bits twice and for any number of thre
                 }
             }
         }
+    }
+}
+
+namespace {
+
+// Shift 0 has three pending iterations, shift 1 has none.
+template <class Real> void compare_update_of_shifts(const std::array<int, 4> &box) {
+    Device device{Backend::host, 0};
+    const Geometry geometry(box, {0, 0, 0, 0}, {24, 24, 24, 24}, 3, 0);
+    const Precision precision = sizeof(Real) == 8 ? Precision::double_ : Precision::single;
+    SpinorField r(device, precision, geometry, 0, "test", cg_kept_steps), p(device, precision, geometry, 0, "test", 2),
+        x(device, Precision::double_, geometry, 0, "test", 2);
+    std::mt19937 random{3};
+    std::normal_distribution<double> gauss;
+    const auto filled = [&](const SpinorField &field, auto type) {
+        std::vector<decltype(type)> reals(field.bytes() / sizeof type);
+        for (auto &real : reals)
+            real = static_cast<decltype(type)>(gauss(random));
+        std::memcpy(field.data(), reals.data(), field.bytes());
+        return reals;
+    };
+    const auto from = filled(r, Real());
+    auto direction = filled(p, Real());
+    auto solution = filled(x, double());
+    ShiftState state{};
+    state.count = 2;
+    Shift &shift = state.shift[0];
+    shift.pending = 3;
+    const size_t reals = 6 * geometry.sites(0);
+    std::vector<double> step(reals);
+    for (int k = 0; k < shift.pending; ++k) {
+        shift.alpha[k] = 0.3 + k, shift.residual[k] = 0.7 - k, shift.beta[k] = 0.1 + 0.2 * k;
+        for (size_t e = 0; e < reals; ++e) {
+            step[e] += shift.alpha[k] * direction[e];
+            direction[e] =
+                static_cast<Real>(shift.residual[k] * from[k * r.bytes() / cg_kept_steps / sizeof(Real) + e] +
+                                  shift.beta[k] * direction[e]);
+        }
+    }
+    update_shifts(device, {r, p, x}, &state, 0.5);
+    const double rounding = 20 * (sizeof(Real) == 8 ? 2e-16 : 1e-7);
+    const Real *const new_p = reinterpret_cast<const Real *>(p.data());
+    const double *const new_x = reinterpret_cast<const double *>(x.data());
+    double worst = 0;
+    for (size_t e = 0; e < solution.size(); ++e) {
+        worst = std::max(worst, std::abs(static_cast<double>(new_p[e] - direction[e])));
+        worst = std::max(worst, std::abs(new_x[e] - solution[e] - (e < reals ? 0.5 * step[e] : 0)));
+    }
+    CHECK(worst < rounding);
+}
+
+} // namespace
+
+// The host updates tiles of eight sites: 2 sites, two tiles and one of 2 sites, whole tiles alone.
+TEST_CASE("the shifts of every site of a box are updated, whatever its number of sites", "[multi_mass]") {
+    for (const std::array<int, 4> &box : {std::array<int, 4>{2, 2, 1, 1}, {2, 2, 3, 3}, {4, 4, 4, 8}}) {
+        compare_update_of_shifts<double>(box);
+        compare_update_of_shifts<float>(box);
     }
 }
