@@ -98,6 +98,9 @@ int milcgpu_plugin_agreed(int mine);
  * MILCGPU_TABLE asks for it, and the run's verdict is bad, or MILC has left input. */
 enum { MILCGPU_EXIT_BAD = 3 };
 int milcgpu_plugin_exit(int status);
+/* Call it before a rank ends the run after an error: rank 0 prints the tables at exit, of itself alone. 0:
+ * they are not due, since milcgpu has not started. */
+int milcgpu_plugin_stopped(void);
 /* Call it before milcgpu_plugin_exit() if MILC has not read its input to the end: after an error in its input it ends
  * with status 0, too. */
 void milcgpu_plugin_input_left(void);

@@ -205,6 +205,7 @@ void begin_tables(Plugin &p) {
     c.settings = p.settings.given();
     std::copy_n(p.start.milc.ranks == 1 ? p.start.milc.extent : p.start.milc.whole, 4, c.lattice.begin());
     p.start.tables_are_due = true;
+    p.start.stopped = print_exit;
     if (table_file(p.settings["MILCGPU_TABLE"]) != "" && p.rank == 0)
         p.write_file_so_far();
     static const int registered = std::atexit(print_exit);
@@ -370,6 +371,12 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
     if (started <= 0)
         p.close();
     return started;
+}
+
+int milcgpu_plugin_stopped(void) {
+    const bool is_on = plugin().start.tables_are_due;
+    print_exit();
+    return is_on;
 }
 
 void milcgpu_plugin_input_left(void) { plugin().certificate.unread = true; }

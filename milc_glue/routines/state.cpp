@@ -57,6 +57,12 @@ void leave_call(const char *where, const char *after) noexcept {
         if (p.collective.broken() && p.end_all != nullptr) {
             char words[1000];
             std::snprintf(words, sizeof words, "%s: %s. MILC cannot go on: all ranks end", where, what);
+            answer_of("a note", "It is left out", 0, [&] {
+                p.certificate.note(words);
+                return 0;
+            });
+            if (p.start.stopped != nullptr)
+                p.start.stopped();
             p.end_all(p.end_all_user, words);
         } else if (p.rank == 0) { // errors of other ranks reach it, with their names
             std::fprintf(stderr, "milcgpu: %s: %s. %s\n", where, what, after);

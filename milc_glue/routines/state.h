@@ -28,6 +28,7 @@ struct Start {
     std::thread waking;
     int threads_then = 0;          // MILC's number of threads; 0: not changed
     bool tables_are_due = false;   // those at exit
+    void (*stopped)() = nullptr;   // prints them if they are due, for a run that does not reach its end
     double file_is_due = INFINITY; // the next time for the file of MILCGPU_TABLE
     milcgpu_milc milc{};           // as the door gave it, for a table after a retreat to the host
     std::string name;              // milc.milc
