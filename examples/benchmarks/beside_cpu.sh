@@ -40,7 +40,7 @@ solve() {
 # FOLDER PROGRAM INPUT: CPU and wall seconds.
 seconds() {
     begin=$(date +%s.%N)
-    ("$1/$2" < "$3" > "$work/out" 2> "$work/log"; times > "$work/times")
+    ("$1/$2" < "$3" > "$work/out" 2> "$work/log" || true; times > "$work/times")
     end=$(date +%s.%N)
     grep -q 'RUNNING COMPLETED' "$work/out" || { tail "$work/out" "$work/log" >&2; return 1; }
     awk -F '[ms ]+' -v begin=$begin -v end=$end 'END { print 60 * $1 + $2 + 60 * $3 + $4, end - begin }' "$work/times"

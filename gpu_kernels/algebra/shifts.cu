@@ -53,6 +53,22 @@ template <class S> struct Update {
     }
 };
 
+struct ShiftedResiduals {
+    static constexpr int together = 1;
+    SpinorBlock b, x, r;
+    Offsets offset;
+    MILCGPU_HD bool open(int) const { return true; }
+    ActiveSources active() const { return {}; }
+    MILCGPU_HD Sums<1> operator()(int i, int k) const {
+        const auto load = [i](const SpinorBlock &v, int source) {
+            return load_spinor<SpinorDouble, Reuse::written>(v.data + source * v.source_bytes, v.stride, i);
+        };
+        const Vector<double> made = load(b, 0) - (offset.of[k] * load(x, k) + load(r, k));
+        store_spinor<SpinorDouble>(r.data + k * r.source_bytes, r.stride, i, made);
+        return {{norm(made)}};
+    }
+};
+
 // The same on the host, for a tile of sites. A step does the same with all reals of a vector, and on the host they are
 // consecutive, so a loop over them is a loop over SIMD registers. Site by site it takes four times as long.
 template <class S> struct UpdateTile {
@@ -86,6 +102,12 @@ template <class S> struct UpdateTile {
 };
 
 } // namespace
+
+void shifted_residuals(Device &device, const SpinorBlock &b, const SpinorBlock &x, const Offsets &offset,
+                       const SpinorBlock &r, double *sums) {
+    launch_sum_sources<1, 1>(device, x.sites, x.sources, ShiftedResiduals{b, x, r, offset}, StoreSumOfSource{sums},
+                             "residuals of shifts");
+}
 
 void advance_shifts(Device &device, const CgState *base, ShiftState *shifts) {
     launch(device, max_shifts, Advance{base, shifts}, "advance shifts", 64);

@@ -58,4 +58,12 @@ struct ShiftVectors {
 };
 void update_shifts(Device &, const ShiftVectors &, const ShiftState *shifts, double scale);
 
+// r_k = b - (offset[k] x_k + r_k) for each source k of x and r, in double; b is one vector. sums[k] (device) = |r_k|^2,
+// added up like the norm of one source. 4 spinors a source.
+struct Offsets {
+    double of[max_shifts];
+};
+void shifted_residuals(Device &, const SpinorBlock &b, const SpinorBlock &x, const Offsets &, const SpinorBlock &r,
+                       double *sums);
+
 } // namespace milcgpu

@@ -5,6 +5,7 @@
 #include "gpu_kernels/measure/quark_operators.h"
 #include "gpu_kernels/measure/tie_ups.h"
 #include <algorithm>
+#include <array>
 
 namespace milcgpu {
 
@@ -38,7 +39,8 @@ struct CornerSites {
     }
 };
 
-// One thread a site and shift: eight neighbouring threads store a line for each number of the quark.
+// Four threads a site: thread m has shifts m and 7 - m, so each has 9 or 6 of the 27 places around the site.
+// Neighbouring threads store whole sectors of 32 bytes.
 template <Precision p> struct CornerFields {
     using Real = typename LinkReal<p>::Real;
     Lattice lattice; // the wide box
@@ -49,42 +51,46 @@ template <Precision p> struct CornerFields {
     bool one_sided;
 
     MILCGPU_HD void operator()(int thread) const {
-        const int k = thread % cube_corners, j = thread / cube_corners;
+        const int m = thread % 4, j = thread / 4;
         int x[4], ahead[3], behind[3]; // in lexicographic order
         sites.place(j, x);
         int here = x[3] * lattice.stride_lexicographic[3];
         MILCGPU_UNROLL
         for (int mu = 0; mu < 3; ++mu) {
             const int n = lattice.extent[mu], stride = lattice.stride_lexicographic[mu];
-            const bool steps = (k >> mu & 1) != 0;
             here += x[mu] * stride;
-            ahead[mu] = !steps ? 0 : x[mu] + 1 < n ? stride : (1 - n) * stride;
-            behind[mu] = !steps ? 0 : x[mu] > 0 ? -stride : (n - 1) * stride;
+            ahead[mu] = x[mu] + 1 < n ? stride : (1 - n) * stride;
+            behind[mu] = x[mu] > 0 ? -stride : (n - 1) * stride;
         }
-        const int parity = (x[0] + x[1] + x[2] + x[3] + lattice.origin_parity + k + (k >> 1) + (k >> 2)) & 1;
-        Vector<Real> sum[3] = {};
+        const int parity_here = x[0] + x[1] + x[2] + x[3] + lattice.origin_parity;
         MILCGPU_UNROLL
-        for (int way = 0; way < cube_corners; ++way) { // a bit for each direction: ahead
-            if (one_sided ? way != cube_corners - 1 : (way & ~k) != 0)
-                continue;
-            const int at = here + ((way & 1) != 0 ? ahead : behind)[0] + ((way & 2) != 0 ? ahead : behind)[1] +
-                           ((way & 4) != 0 ? ahead : behind)[2];
+        for (int half = 0; half < 2; ++half) {
+            const int k = half == 0 ? m : cube_corners - 1 - m, steps = (k & 1) + (k >> 1 & 1) + (k >> 2);
+            Vector<Real> sum[3] = {};
+            int way = one_sided ? k : 0; // a part of the bits of k: ahead
+            MILCGPU_ROLLED
+            do {
+                int at = here;
+                MILCGPU_UNROLL
+                for (int mu = 0; mu < 3; ++mu)
+                    at += (k >> mu & 1) == 0 ? 0 : (way >> mu & 1) != 0 ? ahead[mu] : behind[mu];
+                MILCGPU_UNROLL
+                for (int c = 0; c < 3; ++c)
+                    if (in[c].even != nullptr)
+                        sum[c] = sum[c] + in[c].load((parity_here + steps) & 1, 0, at >> 1);
+                way = (way - k) & k; // the next part, 0 after the last one
+            } while (way != 0 && !one_sided);
             MILCGPU_UNROLL
             for (int c = 0; c < 3; ++c)
-                if (in[c].even != nullptr)
-                    sum[c] = sum[c] + in[c].load(parity, 0, at >> 1);
-        }
-        const int steps = (k & 1) + (k >> 1 & 1) + (k >> 2);
-        MILCGPU_UNROLL
-        for (int c = 0; c < 3; ++c)
-            MILCGPU_UNROLL
-        for (int a = 0; a < 3; ++a) {
-            const Complex<Real> z = (one_sided ? Real(1) : Real(1) / (1 << steps)) * sum[c].c[a];
-            constexpr int bytes = sizeof z;
-            uint32_t words[bytes / 4];
-            memcpy(words, &z, bytes);
-            store_element<bytes, bytes>(to, 0, size_t(j) * record + first_number + (3 * c + a) * cube_corners + k,
-                                        words);
+                MILCGPU_UNROLL
+            for (int a = 0; a < 3; ++a) {
+                const Complex<Real> z = (one_sided ? Real(1) : Real(1) / (1 << steps)) * sum[c].c[a];
+                constexpr int bytes = sizeof z;
+                uint32_t words[bytes / 4];
+                memcpy(words, &z, bytes);
+                store_element<bytes, bytes>(to, 0, size_t(j) * record + first_number + (3 * c + a) * cube_corners + k,
+                                            words);
+            }
         }
     }
 };
@@ -277,7 +283,7 @@ struct Work {
                     if (quarks[k].colour[c].even)
                         around[c] = {device, halo, box, quarks[k].colour[c], {{1, 1, 1, 0}, true}};
                 const auto view = [&](int c) { return FullView<p>(around[c].vectors()); };
-                launch(device, cube_corners * work,
+                launch(device, cube_corners / 2 * work,
                        CornerFields<p>{box.wide().lattice(),
                                        here,
                                        {view(0), view(1), view(2)},
@@ -308,6 +314,21 @@ struct Work {
     }
 };
 
+// The order in which threads take tie-ups: 256 neighbours have two first and two second quarks, with all shifts. So a
+// block of threads reads 48 T_k Q of a site, where the order of the list would make it read up to 132.
+std::vector<int> tiles(const std::vector<TieUp> &list) {
+    std::vector<std::pair<std::array<int, 8>, int>> keys;
+    for (size_t i = 0; i < list.size(); ++i) {
+        const auto &[q, k] = list[i];
+        keys.push_back({{q[0] / 2, q[1] / 2, q[0], q[1], k[0], k[1], q[2], k[2]}, static_cast<int>(i)});
+    }
+    std::sort(keys.begin(), keys.end());
+    std::vector<int> order;
+    for (const auto &key : keys)
+        order.push_back(key.second);
+    return order;
+}
+
 constexpr int most_quarks = 65535 / numbers_a_quark;
 
 void check(const std::vector<TiedQuark> &quarks) {
@@ -328,11 +349,12 @@ std::vector<Complex<double>> tie_up(Device &device, Halo *halo, const WideBox &b
                                     const std::vector<TieUp> &list) {
     check(quarks);
     const Work work{device, halo, box, quarks, at, static_cast<int>(list.size())};
+    const std::vector<int> order = tiles(list);
     std::vector<Places> places;
-    for (const TieUp &one : list) {
+    for (const int i : order) {
         Places of{};
         for (int f = 0; f < 3; ++f)
-            of.at[f] = static_cast<uint16_t>(one.quark[f] * numbers_a_quark + one.shift[f]);
+            of.at[f] = static_cast<uint16_t>(list[i].quark[f] * numbers_a_quark + list[i].shift[f]);
         places.push_back(of);
     }
     DeviceArray<Places> on_device;
@@ -347,7 +369,11 @@ std::vector<Complex<double>> tie_up(Device &device, Halo *halo, const WideBox &b
                    TieChunks<Real>{fields, on_device.data(), factors, to, chunks, work.items}, "tie-ups");
         });
     });
-    return found;
+    std::vector<Complex<double>> sums(found.size());
+    const int slices = work.slices();
+    for (size_t i = 0; i < order.size(); ++i)
+        std::copy_n(found.begin() + i * slices, slices, sums.begin() + order[i] * slices);
+    return sums;
 }
 
 std::vector<size_t> tie_up_arrays(const Geometry &box, bool is_cut, Precision precision, int quarks, int items) {

@@ -8,10 +8,10 @@
 //
 //   operators: Golterman, Smit, Nucl. Phys. B 255 (1985) 328; Bailey, hep-lat/0611023
 //
-// There are two passes. The first stores T_k Q for all k at the sites of the corner: in [site][quark][c][a][k], so that
-// threads with neighbouring k store and read whole lines. The second forms E, with one thread for a tie-up and 64
-// sites; all threads that work on a site read the same fields. Sums are added in a fixed order. E and T have the
-// precision of the quarks, sums of E are in double.
+// There are two passes. The first stores T_k Q for all k at the sites of the corner, in [site][quark][c][a][k]: threads
+// with neighbouring k store whole sectors and read whole lines. The second forms E, with one thread for a tie-up and 64
+// sites. Tie-ups are taken in tiles whose threads read the same fields. Sums are added in a fixed order. E and T have
+// the precision of the quarks, sums of E are in double.
 //
 // The first pass stores T for a part of the time slices at a time, so that its fields fit. Bytes for each site of the
 // corner and quark, with p bytes a real: 27 x 18 p read (mostly from a cache), 144 p written. Flops: 360 for each site

@@ -22,8 +22,6 @@ MultiMassSolver::MultiMassSolver(Device &device, const std::vector<Operator> &st
         stages_.push_back(std::move(stage));
     }
     x_ = full->vectors(device, owner, shifts);
-    residual_ = full->vectors(device, owner);
-    full_between_ = full->between(device, owner);
     sum_ = DeviceArray<double>(device, 1, owner);
     state_ = DeviceArray<CgState>(device, 1, owner);
     deferred_ = DeferredSums(device, *full);

@@ -88,8 +88,10 @@ class MultiMassSolver {
     // The refinement of several shifts: each field has a vector for each shift.
     struct Batch {
         SpinorField r[cg_kept_steps], s, between, copy;
-        SpinorField own_p; // only if p of the shared iteration is not in double
-        SpinorBlock p;
+        SpinorField own_p;        // only if p of the shared iteration is not in double
+        SpinorBlock p;            // first the true residuals, in double
+        SpinorField full_between; // of residuals_together shifts
+        DeviceArray<double> sums; // as many
         DeviceArray<CgState> states;
         std::vector<int> sizes; // chunk k works on the first sizes[k] shifts: all of them, half as many, ..., two
         std::unique_ptr<ChunkLoop> loop;
@@ -105,7 +107,7 @@ class MultiMassSolver {
     void add_work(const NormalOperator &, double steps, MultiMassReport &) const;
     void add_work_of_shifts(MultiMassReport &) const;
 
-    double true_residual(int shift); // |b - A x|^2 of solution(shift); the residual itself stays in residual_
+    std::vector<double> true_residuals(int first, int count);
     std::unique_ptr<Batch> make_batch() const;
     int open_batch(std::vector<bool> &settled, MultiMassReport &);
     void run_batch(const CgProgress &, MultiMassReport &);
@@ -122,7 +124,6 @@ class MultiMassSolver {
     DeferredSums deferred_;
     DeviceArray<ShiftState> shift_state_;
     std::unique_ptr<Batch> batch_;
-    SpinorField residual_, full_between_; // double
     DeviceArray<double> sum_;
     MultiMassLimits limits_;
     std::vector<bool> lost_; // shifts that the shared iteration goes on without

@@ -8,11 +8,24 @@ namespace milcgpu {
 
 namespace {
 constexpr const char *owner = "multi-mass vectors";
+constexpr int residuals_together = 4; // true residuals that load links once
 } // namespace
 
-double MultiMassSolver::true_residual(int s) {
-    residual(device_, *full_, limits_.shifts[s].offset, {source(), x_[s], full_between_, residual_}, sum_.data());
-    return sum_.to_host()[0];
+// Stores b - A x of `count` shifts from `first` on in batch_->p. Returns their squared norms.
+std::vector<double> MultiMassSolver::true_residuals(int first, int count) {
+    const SpinorBlock x = x_.block().from(first).first(count), r = batch_->p.from(first).first(count);
+    HalfCall call;
+    call.in = x, call.out = batch_->full_between.block().first(count);
+    call.send_out = true;
+    full_->apply_half(device_, call, Epilogue::plain);
+    call.in = call.out, call.out = r, call.x = x;
+    call.in_sent = true, call.send_out = false;
+    full_->apply_half(device_, call, Epilogue::normal); // without the offset, which shifts do not share
+    Offsets offsets{};
+    for (int k = 0; k < count; ++k)
+        offsets.of[k] = limits_.shifts[first + k].offset;
+    shifted_residuals(device_, source(), x, offsets, r, batch_->sums.data());
+    return batch_->sums.to_host();
 }
 
 std::unique_ptr<MultiMassSolver::Batch> MultiMassSolver::make_batch() const {
@@ -27,6 +40,8 @@ std::unique_ptr<MultiMassSolver::Batch> MultiMassSolver::make_batch() const {
     if (stages_[0].A->spec().spinor != Precision::double_)
         batch->own_p = full_->vectors(device_, owner, n);
     batch->p = batch->own_p ? batch->own_p : stages_[0].p;
+    batch->full_between = full_->between(device_, owner, std::min(n, residuals_together));
+    batch->sums = DeviceArray<double>(device_, residuals_together, owner);
     batch->states = DeviceArray<CgState>(device_, n, owner);
     return batch;
 }
@@ -36,29 +51,43 @@ int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &rep
     std::vector<CgState> states(shifts());
     const double bb = report.source_norm * report.source_norm;
     const SpinorField &r = batch_->r[cg_kept_steps - 1];
-    int open = 0;
-    for (size_t s = 0; s < limits_.shifts.size(); ++s) {
+    const int count = static_cast<int>(limits_.shifts.size()), most = full_->takes_several() ? residuals_together : 1;
+    std::vector<double> rr(count); // -1: not asked for
+    for (int s = 0; s < count; ++s) {
         const ShiftLimits &asked = limits_.shifts[s];
-        if (settled[s] || asked.tolerance <= 0 || asked.relative_tolerance > 0)
+        rr[s] = settled[s] || asked.tolerance <= 0 || asked.relative_tolerance > 0 ? -1 : 0;
+    }
+    for (int s = 0, some = 1; s < count; s += some, some = 1) {
+        if (rr[s] < 0)
             continue;
-        const double rr = true_residual(static_cast<int>(s)), target = asked.tolerance * asked.tolerance * bb;
+        while (some < most && s + some < count && rr[s + some] >= 0)
+            ++some;
+        const std::vector<double> found = true_residuals(s, some);
+        std::copy_n(found.begin(), some, rr.begin() + s);
+    }
+    int open = 0;
+    for (int s = 0; s < count; ++s) {
+        if (rr[s] == -1)
+            continue;
+        const ShiftLimits &asked = limits_.shifts[s];
+        const double target = asked.tolerance * asked.tolerance * bb;
         CgReport &cg = report.shifts[s].cg;
         cg.source_norm = report.source_norm;
-        cg.true_residual = std::sqrt(rr / bb);
+        cg.true_residual = std::sqrt(rr[s] / bb);
         cg.relative_residual = 1; // not requested
         ++cg.iterations;
-        settled[s] = rr < target;
-        if (settled[s] || !(rr < INFINITY))
+        settled[s] = rr[s] < target;
+        if (settled[s] || !(rr[s] < INFINITY))
             continue;
         CgState &state = states[s];
         state.waits = device_.waits();
         state.shift = asked.offset;
         state.sign = full_->sign();
-        state.scale = unit_of(rr, full_->geometry().global_volume() / 2);
-        state.target_rr = std::fmax(0.8 * target, ladder::single_reach * rr) / (state.scale * state.scale);
+        state.scale = unit_of(rr[s], full_->geometry().global_volume() / 2);
+        state.target_rr = std::fmax(0.8 * target, ladder::single_reach * rr[s]) / (state.scale * state.scale);
         state.iteration_limit = limits_.max_iterations;
         state.active = 1;
-        convert_spinor(device_, residual_, r[static_cast<int>(s)], 1 / state.scale, nullptr);
+        convert_spinor(device_, batch_->p[s], r[s], 1 / state.scale, nullptr);
         ++open;
     }
     device_.copy_to_device(batch_->states.data(), states.data(), shifts() * sizeof(CgState));

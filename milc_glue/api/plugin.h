@@ -65,10 +65,10 @@ typedef struct {
 } milcgpu_milc;
 
 /* As a program begins. begin: from here on freed fields stay in the process (host_memory.h), and all threads of this
- * rank fill and copy fields; node_ranks: the ranks of this host, which share its cores. wake, on one rank: a thread
- * makes the GPU ready while MILC reads its input and its lattice. */
+ * rank fill and copy fields; node_ranks: the ranks of this host, which share its cores. wake: a thread makes the GPU of
+ * this rank ready while MILC reads its input and its lattice; node_rank: as in milcgpu_messages, or -1: no GPU. */
 void milcgpu_plugin_begin(int node_ranks);
-void milcgpu_plugin_wake(void);
+void milcgpu_plugin_wake(int node_rank);
 /* All threads touch the pages that the next malloc() of so many bytes gets. */
 void milcgpu_plugin_touch(size_t bytes);
 /* memset and memcpy; 0: not done. */
@@ -95,9 +95,15 @@ int milcgpu_plugin_agreed(int mine);
 /* All ranks call it before MILC ends, while messages still pass. Prints the tables at exit, of all ranks. Without this
  * call they are printed when the process exits, for this rank alone, and say that the run did not end. No other
  * function may be called after it. Returns the status to exit with: `status`, or MILCGPU_EXIT_BAD in place of 0 if
- * MILCGPU_TABLE asks for it and the run's verdict is bad. */
+ * MILCGPU_TABLE asks for it, and the run's verdict is bad, or MILC has left input. */
 enum { MILCGPU_EXIT_BAD = 3 };
 int milcgpu_plugin_exit(int status);
+/* Call it before a rank ends the run after an error: rank 0 prints the tables at exit, of itself alone. 0:
+ * they are not due, since milcgpu has not started. */
+int milcgpu_plugin_stopped(void);
+/* Call it before milcgpu_plugin_exit() if MILC has not read its input to the end: after an error in its input it ends
+ * with status 0, too. */
+void milcgpu_plugin_input_left(void);
 /* Call it around a trajectory: entering 1 before, 0 after. A long one logs how far it is. */
 void milcgpu_plugin_trajectory(int entering);
 /* MILC has announced the end of the run, and the tables follow when the process exits. */

@@ -99,7 +99,7 @@ bool Verification::holds_here(std::vector<Region> regions) const {
                     format("the device no longer holds what was loaded: %s changed. A bit flipped, or other code wrote "
                            "there. %s",
                            changed.c_str(),
-                           links_changed ? "The links are empty now: load them again, and call again"
+                           links_changed ? "The links are dropped, and must be loaded again"
                                          : "Destroy the context and create another one"));
     return !loaded_changed;
 }

@@ -127,8 +127,7 @@ template <class Spec> void check_momentum(const milcgpu_context &c, const Spec &
 }
 
 // The different tie-ups of a call: E is symmetric in its three quarks, so tie-ups that differ by a permutation are
-// equal. They are in the order of quarks and shifts, whatever the caller's order is. Neighbouring threads of a GPU then
-// read the same lines, which is several times as fast.
+// equal.
 struct DistinctTieUps {
     std::vector<TieUp> list;
     std::vector<int> place_of; // in the list, of each of the call's

@@ -2,6 +2,7 @@
 #include "gpu_kernels/machine/backend/quoted.h"
 #include "gpu_kernels/machine/error.h"
 #include "milc_glue/api/milcgpu.h"
+#include "milc_glue/residency/reason.h"
 #include <algorithm>
 #include <cmath>
 
@@ -20,8 +21,16 @@ using Row = std::vector<Fact>;
 std::string word(const std::string &of) {
     std::string text = printable(of);
     for (char &c : text)
-        c = c == '"' || c == '\\' ? '\'' : c == '\n' ? ' ' : c;
-    return '"' + text + '"';
+        c = c == '"' || c == '\\' ? '\'' : c;
+    std::string line; // a table becomes a list
+    for (size_t from = 0; from < text.size();) {
+        const size_t end = std::min(text.find('\n', from), text.size());
+        line += text.substr(from, end - from);
+        from = text.find_first_not_of("\n ", end);
+        if (from < text.size() && !line.empty())
+            line += line.back() == ':' ? " " : ", ";
+    }
+    return '"' + line + '"';
 }
 
 std::string number(double x) { return std::isfinite(x) ? format("%.9g", x) : word(format("%g", x)); }
@@ -235,7 +244,9 @@ void Certificate::used(Device &device) {
 
 void Certificate::note(const std::string &line) {
     constexpr size_t most = 50; // lines may differ in their numbers
-    const auto same = std::find_if(notes.begin(), notes.end(), [&](const auto &one) { return one.first == line; });
+    const std::string bare = without_sizes(line);
+    const auto same =
+        std::find_if(notes.begin(), notes.end(), [&](const auto &one) { return without_sizes(one.first) == bare; });
     if (same != notes.end())
         ++same->second;
     else if (notes.size() < most)
@@ -266,10 +277,17 @@ std::string Certificate::verdict(const Ledger &ledger) const {
         {sums.reloaded + sources, "loads after data on the device had changed"},
         {sums.failed + thrown, "calls that the device could not do"}};
     std::vector<std::string> parts;
+    if (!ended)
+        parts.push_back(stopped ? "MILC stopped before its end" : "the run goes on, or was killed");
+    if (unread)
+        parts.push_back("MILC did not read all of its input");
     for (const auto &[count, name] : counts)
         if (count > 0)
-            parts.push_back(format("%s %ld", name, count));
-    const char *const kind = !ended ? "UNFINISHED" : is_bad(ledger) ? "BAD" : parts.empty() ? "GOOD" : "MENDED";
+            parts.push_back(format("%s: %ld", name, count));
+    const char *const kind = !ended || unread ? "UNFINISHED"
+                             : is_bad(ledger) ? "BAD"
+                             : parts.empty()  ? "GOOD"
+                                              : "MENDED";
     return kind + (parts.empty() ? "" : ": " + joined(parts, "; "));
 }
 

@@ -19,11 +19,12 @@ void Collective::join(std::unique_ptr<Ranks> ranks, double time_limit_seconds) {
 void Collective::begin_call() {
     ++call_;
     at_head_ = true;
-    others_gave_up_ = false;
+    has_failed_ = others_gave_up_ = false;
 }
 
 double Collective::limit() {
-    return std::exchange(at_head_, false) ? patience * time_limit_seconds_ : time_limit_seconds_;
+    const double limits = std::exchange(at_head_, false) ? patience : has_failed_ ? patience_after_failure : 1;
+    return limits * time_limit_seconds_;
 }
 
 std::vector<Collective::Word> Collective::passed(const Word &mine) {
@@ -94,19 +95,28 @@ Text text_of(const std::string &words) {
 milcgpu_status Collective::operator()(milcgpu_status mine) {
     if (size() == 1)
         return mine;
+    has_failed_ = mine != MILCGPU_OK;
     const std::vector<Word> all = answers(mine, {});
-    int worst = 0;
+    has_failed_ = false;
+    const auto waited = [&](int rank) {
+        return all[rank].number == MILCGPU_TIMED_OUT || all[rank].number == MILCGPU_COMM;
+    };
+    int64_t worst = all[0].number;
+    int speaks = 0;
     bool alike = true;
     for (int rank = 1; rank < size(); ++rank) {
-        alike = alike && all[rank].number == all[0].number;
-        if (all[rank].number > all[worst].number)
-            worst = rank;
+        const int64_t number = all[rank].number, spoken = all[speaks].number;
+        alike = alike && number == all[0].number;
+        worst = std::max(worst, number);
+        if (number != MILCGPU_OK && (spoken == MILCGPU_OK || (waited(speaks) && !waited(rank)) ||
+                                     (number > spoken && waited(speaks) == waited(rank))))
+            speaks = rank;
     }
     if (!alike) {
         const std::vector<Text> texts = passed_on(text_of(milcgpu_last_error()));
-        set_last_error(name(worst).c_str(), texts[worst].text);
+        set_last_error(name(speaks).c_str(), texts[speaks].text);
     }
-    return static_cast<milcgpu_status>(all[worst].number);
+    return static_cast<milcgpu_status>(worst);
 }
 
 std::string Collective::words(const std::string &mine) {

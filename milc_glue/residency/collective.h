@@ -14,8 +14,9 @@ namespace milcgpu {
 class Collective {
   public:
     // A rank may come late to a call because it reads a file: MILC would wait for it, too. The first question of a call
-    // waits this many time limits, each further question one.
-    static constexpr double patience = 60;
+    // waits this many time limits, each further question one. A rank whose work has failed waits for three: the others
+    // may still wait for it in their work.
+    static constexpr double patience = 60, patience_after_failure = 3;
 
     // All later questions are asked of these ranks. Throws nothing.
     void join(std::unique_ptr<Ranks> ranks, double time_limit_seconds);
@@ -33,7 +34,7 @@ class Collective {
         return size() == 1 ? mine : static_cast<Answer>(largest(static_cast<int64_t>(mine)));
     }
     // The largest status of all ranks. If they differ, milcgpu_last_error() then has the words of the rank with the
-    // largest, on all ranks.
+    // largest, on all ranks; of a rank that waited for others only if no rank has failed otherwise.
     milcgpu_status operator()(milcgpu_status mine);
     // The bits that every rank has set, for several words in one gather: all questions at the head of a call.
     using Words = std::array<uint64_t, 8>;
@@ -85,7 +86,7 @@ class Collective {
     std::unique_ptr<Ranks> ranks_; // nullptr: one rank
     double time_limit_seconds_ = Ranks::default_time_limit;
     int64_t call_ = 0;
-    bool at_head_ = true, broken_ = false, others_gave_up_ = false;
+    bool at_head_ = true, has_failed_ = false, broken_ = false, others_gave_up_ = false;
 };
 
 } // namespace milcgpu

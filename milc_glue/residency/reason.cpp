@@ -13,6 +13,17 @@ std::string reason() {
     return text;
 }
 
+std::string without_sizes(std::string line) {
+    for (size_t at = 0; (at = line.find(" MiB", at)) != std::string::npos;) {
+        size_t from = at;
+        while (from > 0 && (std::isdigit(static_cast<unsigned char>(line[from - 1])) != 0 || line[from - 1] == '.'))
+            --from;
+        line.erase(from, at - from);
+        at = from + 1;
+    }
+    return line;
+}
+
 std::string LoggedReason::operator()() {
     std::string text = reason();
     const size_t table = text.find('\n');

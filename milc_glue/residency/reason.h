@@ -6,6 +6,9 @@ namespace milcgpu {
 
 std::string reason();
 
+// A line without its numbers of MiB. A failure that comes again has others each time.
+std::string without_sizes(std::string line);
+
 // The same text for a log: without the table if the last table had the same owners.
 class LoggedReason {
   public:

@@ -12,6 +12,7 @@
 #include "milc_glue/routines/rank_start.h"
 #include "milc_glue/routines/solve.h"
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -180,8 +181,10 @@ void print_tables(const std::vector<Ledger> &of_ranks) {
 // For a MILC that has not announced its end; messages no longer pass.
 void print_exit() {
     answer_of("the tables at exit", "They are left out", 0, [] {
-        if (plugin().start.tables_are_due)
+        if (plugin().start.tables_are_due) {
+            plugin().certificate.stopped = true;
             print_tables({plugin().ledger});
+        }
         return 0;
     });
 }
@@ -197,11 +200,12 @@ void begin_tables(Plugin &p) {
     std::tm utc{};
     std::strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &utc));
     c.date = date;
-    c.milc = format("%s, PRECISION %d", p.start.milc.milc, p.start.milc.precision);
+    c.milc = format("%s: %s, PRECISION %d", program_invocation_short_name, p.start.milc.milc, p.start.milc.precision);
     c.device = milcgpu_context_device_name(p.context);
     c.settings = p.settings.given();
     std::copy_n(p.start.milc.ranks == 1 ? p.start.milc.extent : p.start.milc.whole, 4, c.lattice.begin());
     p.start.tables_are_due = true;
+    p.start.stopped = print_exit;
     if (table_file(p.settings["MILCGPU_TABLE"]) != "" && p.rank == 0)
         p.write_file_so_far();
     static const int registered = std::atexit(print_exit);
@@ -313,14 +317,14 @@ int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int
     return 1;
 }
 
-void milcgpu_plugin_wake(void) {
-    answer_of("the GPU's early start", "It starts with the first routine", 0, [] {
+void milcgpu_plugin_wake(int node_rank) {
+    answer_of("the GPU's early start", "It starts with the first routine", 0, [&] {
         const std::optional<Settings> settings = settings_if_good();
-        if (!settings || settings->is_on("MILCGPU_OFF") || settings->is("MILCGPU_BACKEND", "host") ||
+        if (node_rank < 0 || !settings || settings->is_on("MILCGPU_OFF") || settings->is("MILCGPU_BACKEND", "host") ||
             plugin().start.waking.joinable())
             return 0;
-        const int ordinal = settings->is_given("MILCGPU_DEVICE") ? std::stoi((*settings)["MILCGPU_DEVICE"]) : 0;
-        plugin().start.waking = std::thread([ordinal] { wake(ordinal); });
+        const int number = settings->is_given("MILCGPU_DEVICE") ? std::stoi((*settings)["MILCGPU_DEVICE"]) : node_rank;
+        plugin().start.waking = std::thread([number] { wake(number); });
         spare_a_thread(plugin().start);
         std::atexit(wait_until_awake);
         return 0;
@@ -369,6 +373,14 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
     return started;
 }
 
+int milcgpu_plugin_stopped(void) {
+    const bool is_on = plugin().start.tables_are_due;
+    print_exit();
+    return is_on;
+}
+
+void milcgpu_plugin_input_left(void) { plugin().certificate.unread = true; }
+
 int milcgpu_plugin_exit(int status) {
     if (!plugin().start.tables_are_due)
         return status;
@@ -379,7 +391,8 @@ int milcgpu_plugin_exit(int status) {
         if (p.collective.size() > 1)
             p.drop();
         const bool judged = is_judged(p.settings["MILCGPU_TABLE"]);
-        return status == 0 && judged && p.certificate.is_bad(p.ledger) ? MILCGPU_EXIT_BAD : status;
+        const bool bad = p.certificate.unread || p.certificate.is_bad(p.ledger);
+        return status == 0 && judged && bad ? MILCGPU_EXIT_BAD : status;
     });
 }
 

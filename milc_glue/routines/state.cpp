@@ -57,6 +57,12 @@ void leave_call(const char *where, const char *after) noexcept {
         if (p.collective.broken() && p.end_all != nullptr) {
             char words[1000];
             std::snprintf(words, sizeof words, "%s: %s. MILC cannot go on: all ranks end", where, what);
+            answer_of("a note", "It is left out", 0, [&] {
+                p.certificate.note(words);
+                return 0;
+            });
+            if (p.start.stopped != nullptr)
+                p.start.stopped();
             p.end_all(p.end_all_user, words);
         } else if (p.rank == 0) { // errors of other ranks reach it, with their names
             std::fprintf(stderr, "milcgpu: %s: %s. %s\n", where, what, after);
@@ -262,16 +268,20 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
     end_context_after(status);
 }
 
-void Plugin::log_failure(milcgpu_routine routine, const std::string &text) {
+void Plugin::log_failure(milcgpu_routine routine, const std::string &text, int level) {
     constexpr size_t most = 8; // lines may differ in their numbers
     std::vector<std::string> &said = failures[routine].said;
-    if (std::find(said.begin(), said.end(), text) != said.end()) {
-        ++failures[routine].more;
+    const std::string line = without_sizes(text);
+    if (std::find(said.begin(), said.end(), line) != said.end()) {
+        if (level == 0) {
+            ++failures[routine].more;
+            certificate.note(text);
+        }
         return;
     }
-    log(0, text);
+    log(level, text);
     if (said.size() < most)
-        said.push_back(text);
+        said.push_back(line);
 }
 
 // Allocates nothing: the routine's work is done.

@@ -28,6 +28,7 @@ struct Start {
     std::thread waking;
     int threads_then = 0;          // MILC's number of threads; 0: not changed
     bool tables_are_due = false;   // those at exit
+    void (*stopped)() = nullptr;   // prints them if they are due, for a run that does not reach its end
     double file_is_due = INFINITY; // the next time for the file of MILCGPU_TABLE
     milcgpu_milc milc{};           // as the door gave it, for a table after a retreat to the host
     std::string name;              // milc.milc
@@ -135,13 +136,13 @@ struct Plugin : MilcSide, Residency {
     void end_context_after(int status);
     // Logs milcgpu_last_error() and what happens next, after an error that ends the call.
     void report_failure(milcgpu_routine routine, int status);
-    // Logs an error in this routine. The same line is logged once while calls of the routine fail; when a call
-    // succeeds, or the device's work ends, a line says how often it was skipped.
-    void log_failure(milcgpu_routine routine, const std::string &text);
+    // Logs an error in this routine. The same line, whatever its numbers of MiB, is logged once while calls of the
+    // routine fail; when a call succeeds, or the device's work ends, a line says how often it was skipped.
+    void log_failure(milcgpu_routine routine, const std::string &text, int level = 0);
     void end_failures(milcgpu_routine routine) noexcept;
     void end_failures() noexcept; // of all routines
     struct Failures {
-        std::vector<std::string> said;
+        std::vector<std::string> said; // without sizes
         long more = 0;
     };
     std::array<Failures, MILCGPU_ROUTINES> failures{};
@@ -191,7 +192,8 @@ template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routi
     if (status != MILCGPU_NO_MEMORY)
         return status;
     const std::string why = p.reason();
-    p.log(1, format("%s: %s. Trying again without the links that were kept", p.name_of(routine), why.c_str()));
+    p.log_failure(routine,
+                  format("%s: %s. Trying again without the links that were kept", p.name_of(routine), why.c_str()), 1);
     p.drop_reloadable();
     return attempt();
 }

@@ -231,7 +231,7 @@ void milcgpu_describe_ranks(milcgpu_milc *milc);
 /* Fills this rank's box from the coordinates in the sites, and its neighbours from node_number(). 0: the sites are no
  * box. */
 int milcgpu_describe_box(milcgpu_milc *milc);
-/* Ends all ranks. MILC's terminate() would wait for the other ranks without limit if only one rank called it. */
+/* Ends all ranks, also if only one rank calls it. */
 void milcgpu_stop_all_ranks(void);
 /* Prints that MILC cannot go on, and ends the run. All ranks call it. */
 void milcgpu_end_of_run(void);

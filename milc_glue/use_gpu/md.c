@@ -1,6 +1,7 @@
 /* The trajectory of ks_imp_rhmc and ks_imp_dyn, and routines that read or write the sites. In a trajectory of
  * ks_imp_rhmc (update) every reader of solutions is known, too. So solutions and fermion links stay on the device, and
  * MILC's fields are filled only when another routine reads them (milcgpu_need; links.h). */
+#include "reload.h"
 #include "sites.h"
 #include "solve_call.h"
 
@@ -198,6 +199,7 @@ gauge_file *__wrap_reload_lattice(int flag, milcgpu_file_name file) {
     gauge_file *loaded;
     milcgpu_need(MILCGPU_LINKS, "reload_lattice");
     milcgpu_plugin_host_writes(MILCGPU_LINKS);
+    milcgpu_begin_warm(flag);
     loaded = milcgpu_original(reload_lattice)(flag, file);
     milcgpu_plugin_host_wrote(MILCGPU_LINKS);
     return loaded;

@@ -5,7 +5,13 @@
 #include "routines.h"
 
 void __wrap_d_plaquette(double *space, double *time) {
+    milcgpu_end_warm();
     milcgpu_host_plaquettes(space, time);
     milcgpu_note_plaquettes(*space, *time);
 }
 void __wrap_rephase(int flag) { milcgpu_host_rephase(flag); }
+
+gauge_file *__wrap_reload_lattice(int flag, milcgpu_file_name file) {
+    milcgpu_begin_warm(flag);
+    return milcgpu_original(reload_lattice)(flag, file);
+}

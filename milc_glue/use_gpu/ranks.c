@@ -33,11 +33,22 @@ void milcgpu_describe_ranks(milcgpu_milc *milc) {
     milc->decisions = &node.tables[1];
 }
 
-void milcgpu_stop_all_ranks(void) {
-    fflush(NULL);
-    if (numnodes() > 1 && node.own[1] != MPI_COMM_NULL)
-        MPI_Abort(node.own[1], 1);
-    terminate(1);
+/* After most errors one rank alone calls MILC's terminate(), which waits for the others without limit. */
+static void end_ranks_that_do_not_end(int status) {
+    const double limit = MPI_Wtime() + 5;
+    MPI_Request all;
+    char why[100];
+    int done = 0;
+    if (node.own[1] == MPI_COMM_NULL || MPI_Ibarrier(node.own[1], &all) != MPI_SUCCESS)
+        return;
+    while (!done && MPI_Wtime() < limit)
+        if (MPI_Test(&all, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            break;
+    if (done)
+        return;
+    snprintf(why, sizeof why, "rank %d of %d has ended, status %d, and others go on: all ranks end", mynode(),
+             numnodes(), status);
+    node.tables[1].abort(node.tables[1].user, why);
 }
 
 /* Returns how many ranks this host has. Here all ranks of all jobs meet: they reach their first solve at different
@@ -48,6 +59,9 @@ static int ranks_of_host(void) {
         milcgpu_mpi_node(MPI_COMM_WORLD, &node.rank, &node.size);
     return node.size;
 }
+
+/* Counted over all jobs, as the library counts when it chooses a GPU; -1: no messages pass between the ranks. */
+static int rank_of_host(void) { return numnodes() == 1 || mycomm() != NULL ? node.rank : -1; }
 
 static void give_communicators_back(void) {
     int k;
@@ -62,7 +76,7 @@ void milcgpu_describe_ranks(milcgpu_milc *milc) {
     milc->rank = mynode();
 }
 
-void milcgpu_stop_all_ranks(void) { terminate(1); }
+static void end_ranks_that_do_not_end(int status) { (void)status; }
 
 static int ranks_of_host(void) {
 #if !defined(MPI_COMMS) && !defined(QMP)
@@ -85,24 +99,40 @@ static int ranks_of_host(void) {
     return 1;
 }
 
+static int rank_of_host(void) { return numnodes() == 1 ? 0 : -1; }
+
 static void give_communicators_back(void) {}
 #endif
 
+/* The GPU starts after MPI_Init, not beside it: on InfiniBand Open MPI rewrites the first bytes of munmap and madvise in
+ * MPI_Init, and a thread that starts a GPU calls them all the time. */
 void __wrap_initialize_machine(int *argc, char ***argv) {
     milcgpu_original(initialize_machine)(argc, argv);
     milcgpu_plugin_begin(ranks_of_host());
-    if (numnodes() == 1)
-        milcgpu_plugin_wake();
+    milcgpu_plugin_wake(rank_of_host());
 }
 
 /* Handlers of exit() run after message passing has ended. */
 void __wrap_normal_exit(int status) {
+    if (this_node == 0 && !feof(stdin))
+        milcgpu_plugin_input_left();
     status = milcgpu_plugin_exit(status);
     give_communicators_back();
     milcgpu_original(normal_exit)(status);
 }
 
 /* ---- how a run ends ---------------------------------------------------------------------------------------------- */
+
+void __wrap_terminate(int status) {
+    if (milcgpu_plugin_stopped()) {
+        fflush(NULL);
+        if (numnodes() > 1)
+            end_ranks_that_do_not_end(status);
+    }
+    milcgpu_original(terminate)(status);
+}
+
+void milcgpu_stop_all_ranks(void) { terminate(1); }
 
 void milcgpu_judge(int good) {
     if (good || milcgpu_plugin_compare() != 2)

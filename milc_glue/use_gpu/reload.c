@@ -1,7 +1,9 @@
 /* After MILC has read links into its sites, it computes plaquettes, reunitarizes in double precision and multiplies
- * phases in. In this file all threads of the host do so, and results have the bits of MILC's loops. lattice_file.c has
- * the checks of a lattice. */
+ * phases in. In this file all threads of the host do so, and results have the bits of MILC's loops (with -ffast-math,
+ * reunitarized links may differ in the last bits). lattice_file.c has the checks of a lattice. */
 #include "reload.h"
+#include "random.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -181,8 +183,25 @@ static int write_part(void *unused, size_t from, size_t to) {
     return 0;
 }
 
-/* Returns 1 if make_su3 and MILC's routine give some links the same bits. Compilers may round the two differently. */
-static int same_bits(void) {
+/* With -ffast-math, compilers round make_su3 and MILC's routine differently in the last bits. */
+#ifdef __FAST_MATH__
+#define ALLOWED (8 * (MILC_PRECISION == 1 ? FLT_EPSILON : DBL_EPSILON))
+#else
+#define ALLOWED 0
+#endif
+
+static int alike(const su3_matrix *ours, const su3_matrix *theirs) {
+    int j, k;
+    for (j = 0; j < 3; j++)
+        for (k = 0; k < 3; k++)
+            if (!(fabs(ours->e[j][k].real - theirs->e[j][k].real) <= ALLOWED &&
+                  fabs(ours->e[j][k].imag - theirs->e[j][k].imag) <= ALLOWED))
+                return 0;
+    return 1;
+}
+
+/* Returns 1 if make_su3 and MILC's routine make the same of some links. */
+static int as_milc_does(void) {
     const size_t step = 1 + sites_on_node / 64;
     size_t i;
     int mu;
@@ -193,7 +212,7 @@ static int same_bits(void) {
             su3_matrix ours = lattice[i].link[mu], theirs = ours;
             make_su3(&ours);
             milcgpu_there(reunit_su3)(&theirs);
-            if (memcmp(&ours, &theirs, sizeof ours) != 0)
+            if (!alike(&ours, &theirs))
                 return 0;
         }
     return 1;
@@ -201,10 +220,79 @@ static int same_bits(void) {
 
 void __wrap_reunitarize_cpu(void) {
 #ifndef SCHROED_FUN
-    if (same_bits() && milcgpu_plugin_by_all_threads(sites_on_node, try_part, NULL) == 0) {
+    if (as_milc_does() && milcgpu_plugin_by_all_threads(sites_on_node, try_part, NULL) == 0) {
         milcgpu_plugin_by_all_threads(sites_on_node, write_part, NULL);
         return;
     }
 #endif
     milcgpu_original(reunitarize_cpu)();
 }
+
+/* ---- a warm start ------------------------------------------------------------------------------------------------ */
+
+/* MILC draws links near unity, each site's with the generator of the site, and reunitarizes them. All threads do so
+ * before MILC's own routine. sites_on_node is then 1 until MILC computes plaquettes, so MILC's loop sees the first site
+ * alone. If its links are not ours, compilers round the two loops differently, and MILC's own draws all links again. */
+#if defined(MILCGPU_DRAWS) && defined(WARM)
+static struct {
+    size_t sites;        /* 0: MILC's loop sees all sites */
+    double_prn *before;  /* the generators */
+    su3_matrix first[4]; /* the first site's links */
+} warm;
+
+static int warm_part(void *unused, size_t from, size_t to) {
+    size_t i;
+    int mu, j, k;
+    (void)unused;
+    for (i = from; i < to; i++) {
+        double_prn *const generator = &lattice[i].site_prn;
+        warm.before[i] = *generator;
+        for (mu = XUP; mu <= TUP; mu++) {
+            su3_matrix *const m = &lattice[i].link[mu];
+            for (j = 0; j < 3; j++)
+                for (k = 0; k < 3; k++) {
+                    Real x = 0.7 * milcgpu_there(gaussian_rand_no)(generator);
+                    Real y = 0.7 * milcgpu_there(gaussian_rand_no)(generator);
+                    m->e[j][k].real = j != k ? x : 1.0 + x;
+                    m->e[j][k].imag = y;
+                }
+            make_su3(m);
+        }
+    }
+    return 0;
+}
+
+void milcgpu_begin_warm(int flag) {
+    if (flag != WARM || warmlat == NULL || sites_on_node == 0)
+        return;
+    warm.before = (double_prn *)malloc(sites_on_node * sizeof(double_prn));
+    if (warm.before == NULL || milcgpu_plugin_by_all_threads(sites_on_node, warm_part, NULL) < 0) {
+        free(warm.before);
+        return;
+    }
+    memcpy(warm.first, lattice[0].link, sizeof warm.first);
+    lattice[0].site_prn = warm.before[0];
+    warm.sites = sites_on_node;
+    sites_on_node = 1;
+}
+
+void milcgpu_end_warm(void) {
+    size_t i;
+    int mu, good = 1;
+    if (warm.sites == 0)
+        return;
+    sites_on_node = warm.sites;
+    warm.sites = 0;
+    for (mu = XUP; mu <= TUP; mu++)
+        good = good && alike(&warm.first[mu], &lattice[0].link[mu]);
+    if (!good) {
+        for (i = 0; i < sites_on_node; i++)
+            lattice[i].site_prn = warm.before[i];
+        milcgpu_there(warmlat)();
+    }
+    free(warm.before);
+}
+#else
+void milcgpu_begin_warm(int flag) { (void)flag; }
+void milcgpu_end_warm(void) {}
+#endif

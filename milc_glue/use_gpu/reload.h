@@ -6,6 +6,9 @@
 
 void milcgpu_host_plaquettes(double *space, double *time); /* d_plaquette */
 void milcgpu_host_rephase(int flag);                       /* rephase */
+/* reload_lattice calls begin, with its flag, before MILC's own; d_plaquette calls end before everything else. */
+void milcgpu_begin_warm(int flag);
+void milcgpu_end_warm(void);
 
 /* Tells the certificate what d_plaquette has returned. */
 static inline void milcgpu_note_plaquettes(double space, double time) {

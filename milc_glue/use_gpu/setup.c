@@ -4,6 +4,10 @@
 
 #include "routines.h"
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 /* The system clears a page at the first touch. All threads touch the pages here; MILC then allocates that memory. */
 void __wrap_make_lattice(void) {
     milcgpu_plugin_touch(sites_on_node * sizeof(site));
@@ -18,24 +22,35 @@ typedef void mapping(int, int, int, int, int *, int, int *, int *, int *, int *)
 enum { AHEAD = 24 };          /* sites to fetch ahead; 16 to 64 divide the time of a loop by three */
 static __thread size_t ahead; /* MILC may loop with several threads */
 
-/* The running call of make_gather. A table has, for each site, the index of the site from which it gathers. On one rank
- * all threads fill the tables as soon as MILC has allocated them. sites_on_node is then 1 until MILC returns, so MILC's
- * own loops, which also look for neighbours on other ranks, see the first site alone. */
+/* The running call of make_gather. A table has, for each site, the index of the site from which it gathers. If no site
+ * of this rank gathers from another rank, all threads fill the tables as soon as MILC has allocated them. sites_on_node
+ * is then 1 until MILC returns, so MILC's own loops, which also look for neighbours on other ranks, see the first site
+ * alone. */
 enum { NOT_MADE = -2 };
 static struct {
     mapping *map;
     int *args, inverse, parity;
-    size_t sites; /* of this rank */
+    size_t sites;  /* of this rank */
+    int undecided; /* 1 until MILC calls the mapping */
     int allocated, *tables[2];
 } gather;
 static int gathers; /* calls of make_gather */
 
-/* With OpenMP MILC's loops may have begun on several threads. With N_SUBL32 parities differ. */
-#if defined(_OPENMP) || defined(N_SUBL32)
-static int makes_tables(void) { return 0; }
+/* On several ranks a mapping without a table of its inverse may have senders that its table does not show. With
+ * N_SUBL32 parities differ. */
+#ifdef N_SUBL32
+static int may_make_tables(void) { return 0; }
 #else
-static int makes_tables(void) { return numnodes() == 1; }
+static int may_make_tables(void) { return numnodes() == 1 || gather.inverse == WANT_INVERSE; }
 #endif
+/* Several threads: the number of steps of MILC's loop is fixed. */
+static int is_one_of_several_threads(void) {
+#ifdef _OPENMP
+    return omp_in_parallel();
+#else
+    return 0;
+#endif
+}
 static int tables_of_gather(void) { return gather.inverse == WANT_INVERSE ? 2 : 1; }
 
 static void find_table(size_t bytes, void *block) {
@@ -46,11 +61,13 @@ static void find_table(size_t bytes, void *block) {
     gather.allocated++;
 }
 
-/* Returns MILC's index of the site from which a site gathers; NOT_MADE if MILC refuses such a gather. */
+/* Returns MILC's index of the site from which a site gathers; NOT_MADE if this site is on another rank, or if MILC
+ * refuses such a gather. */
 static int gathers_from(const site *s, int way) {
     int x, y, z, t, back[4];
     gather.map(s->x, s->y, s->z, s->t, gather.args, way, &x, &y, &z, &t);
-    if (x < 0 || y < 0 || z < 0 || t < 0 || x >= nx || y >= ny || z >= nz || t >= nt || node_number(x, y, z, t) != 0)
+    if (x < 0 || y < 0 || z < 0 || t < 0 || x >= nx || y >= ny || z >= nz || t >= nt ||
+        node_number(x, y, z, t) != mynode())
         return NOT_MADE;
     if (way == FORWARDS && gather.parity != SCRAMBLE_PARITY) {
         if (((x + y + z + t + s->x + s->y + s->z + s->t) & 1) != (gather.parity == SWITCH_PARITY))
@@ -78,9 +95,10 @@ static int table_part(void *unused, size_t from, size_t to) {
 
 static void milcgpu_map_ahead(int x, int y, int z, int t, int *args, int way, int *to_x, int *to_y, int *to_z,
                               int *to_t) {
-    if (milcgpu_sees_malloc == find_table) {
+    if (__atomic_load_n(&gather.undecided, __ATOMIC_RELAXED) &&
+        __atomic_exchange_n(&gather.undecided, 0, __ATOMIC_RELAXED)) {
         milcgpu_sees_malloc = NULL;
-        if (gather.allocated == tables_of_gather() &&
+        if (!is_one_of_several_threads() && may_make_tables() && gather.allocated == tables_of_gather() &&
             milcgpu_plugin_by_all_threads(gather.sites, table_part, NULL) == 0) {
             gather.tables[0][0] = gather.tables[gather.allocated - 1][0] = NOT_MADE; /* MILC fills the first entries */
             sites_on_node = 1;
@@ -113,7 +131,8 @@ int __wrap_make_gather(mapping *map, int *args, int inverse, int want_even_odd, 
     gather.map = map, gather.args = args, gather.inverse = inverse, gather.parity = parity;
     gather.sites = sites_on_node;
     gather.allocated = 0;
-    milcgpu_sees_malloc = makes_tables() ? find_table : NULL;
+    gather.undecided = 1;
+    milcgpu_sees_malloc = find_table;
     ahead = AHEAD % gather.sites;
     first = milcgpu_original(make_gather)(milcgpu_map_ahead, args, inverse, want_even_odd, parity);
     milcgpu_sees_malloc = NULL;

@@ -181,6 +181,7 @@ void __wrap_d_plaquette(double *space, double *time) {
     milcgpu_output output[] = {MILCGPU_MEMORY(space, sizeof *space), MILCGPU_MEMORY(time, sizeof *time)};
     milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_PLAQUETTE, .name = "d_plaquette", .reads = MILCGPU_LINKS,
                                         MILCGPU_OUTPUTS(output), .compare = compare_plaquettes);
+    milcgpu_end_warm();
     if (!milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && !(milcgpu_running.trajectory && phases_in == ON) &&
         !milcgpu_plugin_compare())
         call.why_own = MILCGPU_SAID_AT_START;

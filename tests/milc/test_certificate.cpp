@@ -12,7 +12,9 @@ TEST_CASE("certificate: the verdict is good, mended, bad or unfinished, and name
     Certificate run;
     std::vector<Ledger> ledger(1);
     RoutineAccount &solves = ledger[0][MILCGPU_KS_CONGRAD], &others = ledger[0][MILCGPU_KS_MULTICG];
-    CHECK(run.verdict(ledger[0]) == "UNFINISHED");
+    CHECK(run.verdict(ledger[0]) == "UNFINISHED: the run goes on, or was killed");
+    run.stopped = true;
+    CHECK(run.verdict(ledger[0]) == "UNFINISHED: MILC stopped before its end");
     run.ended = true;
     solves.solved(true, 0.9e-6, 1e-6);
     others.solved(true, 0.95e-9, 1e-9);
@@ -22,13 +24,13 @@ TEST_CASE("certificate: the verdict is good, mended, bad or unfinished, and name
     const auto text = [&] { return run.text(ledger, 1); };
     CHECK(has(text(), "\nsolutions: 4\nworst solution: true residual 9.50e-10, asked 1.00e-09, in ks_multicg_offset_"));
     ++run.sources, solves.reloaded = 2, solves.failed = 1, run.messages = 1;
-    CHECK(run.verdict(ledger[0]) == "MENDED: messages between ranks that were lost 1; loads after data on the device "
-                                    "had changed 3; calls that the device could not do 1");
+    CHECK(run.verdict(ledger[0]) == "MENDED: messages between ranks that were lost: 1; loads after data on the "
+                                    "device had changed: 3; calls that the device could not do: 1");
     CHECK_FALSE(run.is_bad(ledger[0]));
     solves.solved(false, NAN, 1e-6);
     solves.solved(false, 1e-2, 1e-6);
     CHECK(has(text(), "worst solution: true residual nan, asked 1.00e-06, in ks_congrad_parity\n"));
-    CHECK(run.verdict(ledger[0]).find("BAD: solutions without the residual that was asked for 2; messages ") == 0);
+    CHECK(run.verdict(ledger[0]).find("BAD: solutions without the residual that was asked for: 2; messages ") == 0);
     CHECK(has(run.file(TableKind::json, ledger, 1), "\"residual\":\"nan\","));
     for (const bool lost : {true, false}) {
         Certificate other;
@@ -42,18 +44,25 @@ TEST_CASE("certificate: the verdict is good, mended, bad or unfinished, and name
         run.note("the same");
         run.note(format("\"%d\"\n\t", k));
     }
+    Certificate short_memory;
+    for (const double free : {23194.0, 23154.75})
+        short_memory.note(
+            format("2.7 MiB do not fit: %.2f MiB free:\n   0.8 MiB  links\n   0.4 MiB  momenta\n. M", free));
+    CHECK(has(short_memory.file(TableKind::txt, ledger, 1),
+              "\nnote: 2.7 MiB do not fit: 23194.00 MiB free: 0.8 MiB  links, 0.4 MiB  momenta, . M (2 times)\n"));
     const std::string notes = run.file(TableKind::txt, ledger, 1);
     CHECK_FALSE(has(text(), "the same"));
-    CHECK(has(notes, "\nnote: the same (60 times)\nnote: '0' "));
+    CHECK(has(notes, "\nnote: the same (60 times)\nnote: '0'"));
     CHECK(has(notes, "\nnote: more lines of this kind (11 times)\n"));
 }
 
 TEST_CASE("certificate: a good run, one with a flipped bit, one that fell back, and a bad one",
           "[milc_host][certificate]") {
     const tests::Folder folder;
-    const auto certified = [&](const std::string &arguments, const std::string &kind, int status = 0) {
+    const auto certified = [&](const std::string &arguments, const std::string &kind, int status = 0,
+                               const std::string &setting = "") {
         const std::string file = folder.path / ("run" + kind);
-        const Run r = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_TABLE=" + file, arguments);
+        const Run r = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_TABLE=" + file + " " + setting, arguments);
         CHECK(r.status == status);
         const std::string name = file.substr(0, file.find(','));
         if (has(name, ".json") && std::system("command -v python3 >/dev/null") == 0)
@@ -68,14 +77,23 @@ TEST_CASE("certificate: a good run, one with a flipped bit, one that fell back, 
     CHECK(has(good, "{\"of\":\"fat links as handed over\",\"arrays\":"));
     CHECK(has(good, "\"remark\":[\"mat_invert: MILC's own: M^dag on one parity is not built\"],\"note\":[],"));
     const std::string flipped = certified("inverts flip", ".json,status");
-    CHECK(has(flipped, "\"verdict\":\"MENDED: loads after data on the device had changed 4\""));
+    CHECK(has(flipped, "\"verdict\":\"MENDED: loads after data on the device had changed: 4\""));
     CHECK(has(flipped, "fat links changed. A bit flipped"));
     const std::string alone = certified("inverts device", ".txt");
-    CHECK(has(alone, "\nverdict: MENDED: calls that the device could not do 1\n"));
+    CHECK(has(alone, "\nverdict: MENDED: calls that the device could not do: 1\n"));
     CHECK(has(alone, "\nnote: mat_invert: m 0.1: milcgpu_vectors_load: host backend: device lost"));
+    const std::string short_file = folder.path / "short.txt";
+    const Run short_run = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_TEST=memory=5000 MILCGPU_TABLE=" + short_file,
+                              "trajectory none update");
+    CHECK(short_run.says("milcgpu: imp_gauge_force: the same in 2 more calls\n")); // other memory is free each time
+    CHECK(short_run.count("milcgpu: imp_gauge_force: milcgpu_") <= 4);
+    CHECK(has(tests::text_of(short_file), " times)\n"));
+    CHECK(has(tests::text_of(short_file), "\nverdict: MENDED: calls that the device could not do: "));
     for (const int judged : {0, 1}) // some of its solves have too few iterations
         CHECK(has(certified("", judged ? ".txt,status" : ".txt", judged ? MILCGPU_EXIT_BAD : 0),
-                  "\nverdict: BAD: solutions without the residual that was asked for 4\n"));
+                  "\nverdict: BAD: solutions without the residual that was asked for: 4\n"));
+    CHECK(has(certified("inverts none", ".txt,status", MILCGPU_EXIT_BAD, "MILC_HOST_UNREAD=1"),
+              "\nverdict: UNFINISHED: MILC did not read all of its input\n"));
     const std::string trajectory = certified("trajectory none update", ".txt");
     const Run measured = run("hisq-P2", "MILCGPU_OFF=1", "trajectory none update");
     double space = 0, time = 0;
@@ -132,10 +150,12 @@ TEST_CASE("certificate: a run that is killed or cannot go on leaves it as far as
     CHECK(killed.status != 0);
     CHECK_FALSE(killed.says("verdict"));
     const std::string so_far = tests::text_of(file);
-    CHECK(has(so_far, "\"verdict\":\"UNFINISHED: loads after data on the device had changed 1\""));
+    CHECK(has(so_far, "\"verdict\":\"UNFINISHED: the run goes on, or was killed; loads after data on the device had "
+                      "changed: 1\""));
     CHECK(has(so_far, "{\"routine\":\"ks_multicg_offset_field\",\"calls\":"));
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
     const Run lost = run("asqtad-P2", to_file, "trajectory device fermion");
     CHECK(lost.status == 1);
-    CHECK(has(tests::text_of(file), "\"verdict\":\"UNFINISHED: losses of values that only the device had 1"));
+    CHECK(has(tests::text_of(file), "\"verdict\":\"UNFINISHED: MILC stopped before its end; losses of values that "
+                                    "only the device had: 1"));
 }

@@ -62,10 +62,11 @@ void check_setup(const std::string &program) {
                                       std::pair("MILCGPU_OFF=1", "one")})
         for (const char *layout : {"", " MILC_HOST_LAYOUT=shuffled"}) {
             const std::string set = on_host + setting + layout, as = std::string("setup ") + by;
-            const Run r = right(program, set, as, "12 checks");
+            const Run r = right(program, set, as, "13 checks");
             const int own = by == std::string("one"); // the test calls MILC's own once more
             CHECK(r.count("WARNING!!: Resetting random seed\n") == (master ? 3 : 1 + own));
-            right(program, set + " MILC_HOST_OTHER_GATHERS=1", as + " own", "12 checks");
+            right(program, set + " MILC_HOST_OTHER_GATHERS=1", as + " own", "13 checks");
+            right(program, set, as + " rank", "13 checks");
             const Run bad = run(program, set, as + " bad"), turned = run(program, set, as + " turned"),
                       again = run(program, set, as + " again");
             CHECK((bad.status == 1 && bad.says("a gather keeps the parity of a site\n")));
@@ -84,14 +85,14 @@ TEST_CASE("milc_host: gathers and generators of random numbers have the values o
     check_setup("asqtad-master-P1");
 }
 
-TEST_CASE("milc_host: plaquettes, phases and reunitarized links have every bit of MILC's", "[milc_host][sanitize]") {
+TEST_CASE("milc_host: plaquettes, phases, reunitarized and warm links have every bit of MILC's", "[milc_host][sanitize]") {
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const auto &[setting, by] :
              {std::pair("OMP_NUM_THREADS=3", "threads"), std::pair("OMP_NUM_THREADS=3 MILC_HOST_OTHER_BITS=1", "threads"),
               std::pair("MILCGPU_TEST=no_pool", "one"), std::pair("MILCGPU_OFF=1", "one")})
 {
             const std::string set = on_host + setting, as = std::string("reload ") + by;
-            CHECK(right(program, set, as, "13 checks").count("Unitarity problem") == 2);
+            CHECK(right(program, set, as, "16 checks").count("Unitarity problem") == 2);
             const Run again = run(program, set, as + " again");
             CHECK((again.status == 1 && again.says("rephase: already 0\n")));
         }
@@ -107,6 +108,7 @@ TEST_CASE("milc_host: one core is left to the thread that starts the GPU", "[mil
     CHECK(threads("").says(milcgpu::format("threads while the GPU starts: %d\n", cores - 1)));
     CHECK(threads("MILCGPU_BACKEND=host").says(milcgpu::format("threads while the GPU starts: %d\n", cores)));
     CHECK(threads("MILCGPU_OFF=1").says(milcgpu::format("threads while the GPU starts: %d\n", cores)));
+    CHECK(threads("MILC_HOST_RANKS=2").says(milcgpu::format("threads while the GPU starts: %d\n", cores))); // no MPI
 }
 
 TEST_CASE("milc_host: threads of the host backend sleep while they wait", "[milc_host]") {

@@ -8,7 +8,7 @@
 int own_generators;
 
 static int **tables, directions;
-long steps_of_gathers; /* sites that the loops of make_gather have seen */
+long steps_of_gathers, elsewhere; /* sites that the loops of make_gather have seen; with neighbours on other ranks */
 
 int gathered_from(int dir, size_t site) { return tables[dir][site]; }
 
@@ -24,11 +24,12 @@ static void go_through(int *table, mapping *map, int *args, int way, int inverse
         steps_of_gathers++;
         map(s->x, s->y, s->z, s->t, args, way, &x, &y, &z, &t);
         if (table != NULL)
-            table[i] = (int)node_index(x, y, z, t);
+            table[i] = node_number(x, y, z, t) == mynode() ? (int)node_index(x, y, z, t) : -1;
         else if (parity == SWITCH_PARITY && (x + y + z + t + s->x + s->y + s->z + s->t) % 2 == 0) {
             printf("a gather keeps the parity of a site\n");
             terminate(1);
-        }
+        } else if (parity == SCRAMBLE_PARITY && node_number(x, y, z, t) != mynode())
+            elsewhere++;
         if (inverse == OWN_INVERSE) {
             map(x, y, z, t, args, way, &x2, &y2, &z2, &t2);
             if (x2 != s->x || y2 != s->y || z2 != s->z || t2 != s->t) {

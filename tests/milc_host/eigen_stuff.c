@@ -54,6 +54,7 @@ static Real number_after(unsigned long *state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (Real)((*state >> 33) * 0x1p-31 - 0.5);
 }
+Real gaussian_rand_no(double_prn *prn) { return number_after(&prn->state); }
 complex complex_gaussian_rand_no(double_prn *prn) {
     complex number;
     number.real = number_after(&prn->state);

@@ -88,7 +88,8 @@ static int wrong_gathers(int dir, int mu, int steps) {
     for (i = 0; i < sites_on_node; i++) {
         int x[4] = {lattice[i].x, lattice[i].y, lattice[i].z, lattice[i].t};
         x[mu] = (x[mu] + steps + 3 * extent[mu]) % extent[mu];
-        wrong += gathered_from(dir, i) != (int)node_index(x[0], x[1], x[2], x[3]);
+        wrong += gathered_from(dir, i) !=
+                 (node_number(x[0], x[1], x[2], x[3]) == mynode() ? (int)node_index(x[0], x[1], x[2], x[3]) : -1);
     }
     return wrong;
 }
@@ -117,11 +118,11 @@ static double_prn *generators(void) {
     return all;
 }
 
-extern long steps_of_gathers;
+extern long steps_of_gathers, elsewhere;
 
 /* by_threads: all threads make the gathers and set the generators. what: bad or turned, a gather that MILC refuses;
- * own, MILC's own makes the gathers; again: the gathers of neighbours a
- * second time, which MILC refuses, too. */
+ * own, MILC's own makes the gathers; again: the gathers of neighbours a second time, which MILC refuses, too. On a rank
+ * of two that cut t, MILC's own makes the gathers along t and the mirrored one. */
 void try_setup(int by_threads, const char *what) {
     double_prn *ours, *theirs;
     int mu, dir, wrong = 0;
@@ -136,10 +137,15 @@ void try_setup(int by_threads, const char *what) {
     }
     dir = make_gather(mirrored, NULL, OWN_INVERSE, ALLOW_EVEN_ODD, SAME_PARITY);
     for (i = 0; i < sites_on_node; i++)
-        wrong += gathered_from(dir, gathered_from(dir, i)) != (int)i;
+        wrong += gathered_from(dir, i) < 0 ? numnodes() == 1 : gathered_from(dir, gathered_from(dir, i)) != (int)i;
     check(dir == 16 && wrong == 0, "a gather that is its own inverse", wrong);
-    expected = 56 * (by_threads && strcmp(what, "own") != 0 ? 1 : sites_on_node) + 6 * (by_threads ? 1 : sites_on_node);
+    if (numnodes() == 1)
+        expected =
+            56 * (by_threads && strcmp(what, "own") != 0 ? 1 : sites_on_node) + 6 * (by_threads ? 1 : sites_on_node);
+    else
+        expected = 42 * (by_threads ? 1 : sites_on_node) + 20 * sites_on_node;
     check(steps_of_gathers == (long)expected, "sites that MILC's own gathers see", (double)steps_of_gathers);
+    check(elsewhere == (numnodes() == 1 ? 0 : 8 * (long)sites_on_node), "neighbours on other ranks", (double)elsewhere);
     if (strcmp(what, "bad") == 0)
         make_gather(mirrored, NULL, OWN_INVERSE, ALLOW_EVEN_ODD, SWITCH_PARITY);
     if (strcmp(what, "turned") == 0)
@@ -232,6 +238,25 @@ static void try_fields(void) {
     free(ksp->v), free(ksp), free(ours), free(theirs), free(v), free(before);
 }
 
+extern size_t own_warm_sites;
+
+static void try_warm(int by_threads) {
+    const size_t n = sites_on_node, expected = !by_threads ? n : other_bits() ? 1 + n : 1;
+    double_prn *const before = generators(), *ours_after, *theirs_after;
+    su3_matrix *ours, *theirs;
+    size_t i;
+    reload_lattice(WARM, NULL);
+    check(own_warm_sites == expected && sites_on_node == n, "sites whose links MILC's own draws", own_warm_sites);
+    ours = links_in_sites(), ours_after = generators();
+    for (i = 0; i < n; i++)
+        lattice[i].site_prn = before[i];
+    warmlat();
+    theirs = links_in_sites(), theirs_after = generators();
+    check(memcmp(ours, theirs, 4 * n * sizeof *ours) == 0, "every bit of a warm start", 0);
+    check(memcmp(ours_after, theirs_after, n * sizeof *before) == 0, "generators after a warm start", 0);
+    free(before), free(ours_after), free(theirs_after), free(ours), free(theirs);
+}
+
 /* by_threads: all threads do it. again: phases that are out already, which MILC refuses. */
 void try_reload(int by_threads, int again) {
     double ours[2], theirs[2];
@@ -256,6 +281,7 @@ void try_reload(int by_threads, int again) {
           "links that MILC's own reunitarized", 0);
     lattice[7].link[2].e[0][1].real += 0.1;
     check(reunitarize_twice("links of which MILC reports one") == 1, "MILC's own, which reports a link", 0);
+    try_warm(by_threads);
 }
 
 /* The number of threads in MILC's loops. */

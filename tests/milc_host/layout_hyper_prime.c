@@ -60,6 +60,11 @@ void make_lattice(void) {
 
 int numnodes(void) { return getenv("MILC_HOST_RANKS") != NULL ? atoi(getenv("MILC_HOST_RANKS")) : ranks; }
 int mynode(void) { return this_node; }
-void initialize_machine(int *argc, char ***argv) { (void)argc, (void)argv; }
+/* MILC reads its input to the end. */
+void initialize_machine(int *argc, char ***argv) {
+    (void)argc, (void)argv;
+    if (getenv("MILC_HOST_UNREAD") == NULL && freopen("/dev/null", "r", stdin) != NULL)
+        getchar();
+}
 void normal_exit(int status) { exit(status); }
 void terminate(int status) { exit(status); }

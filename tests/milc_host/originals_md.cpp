@@ -324,6 +324,12 @@ void g_measure(void) {
 gauge_file *reload_lattice(int flag, file_name file) {
     if (flag == CONTINUE)
         return nullptr;
+    if (flag == WARM) {
+        double space, time;
+        warmlat();
+        d_plaquette(&space, &time);
+        return nullptr;
+    }
     reference::Rng rng(std::strtoul(file, nullptr, 10));
     Gauge u(4 * volume);
     for (reference::Matrix &m : u)

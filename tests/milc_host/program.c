@@ -7,7 +7,8 @@
  *   program clover [a fault: none, device, memory, flip]: solves with the clover matrix, in clover.c
  *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
  *   program memory [kept, or freed]: freed fields must stay in the process, or leave it, in host.c
- *   program setup [threads, or one] [bad, again]: gathers and generators of random numbers, in host.c
+ *   program setup [threads, or one] [bad, turned, own, again, or rank: rank 1 of two]: gathers and generators of random
+ *     numbers, in host.c
  *   program auxiliary: auxiliary links, needed and not, in links.c
  *   program sums: sums of links, in use while others are destroyed, in links.c
  *   program waiting [a fault: none, device, memory, flip]: links that no routine reads, in links.c
@@ -26,6 +27,7 @@
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "checks.h"
+#include "ranks.h"
 #include "test_hooks.h"
 #include <math.h>
 #include <string.h>
@@ -182,6 +184,8 @@ int main(int argc, char **argv) {
     }
     nx = nt = 4, ny = strcmp(fault, "eigen") == 0 ? 4 : 6;
     nz = is_small(fault) ? 2 : 4;
+    if (strcmp(fault, "setup") == 0 && argc > 3 && strcmp(argv[3], "rank") == 0)
+        become_rank(NULL, 1, (const int[4]){1, 1, 1, 2});
     make_lattice();
     if (strcmp(fault, "setup") == 0) {
         try_setup(strcmp(argv[2], "threads") == 0, argc > 3 ? argv[3] : "");

@@ -1,5 +1,5 @@
-/* What MILC does with links that it has read: gathers, plaquettes, reunitarization. Its sums and operations have one
- * order, so another way of doing them must give every bit. */
+/* What MILC does with links that it has read or drawn: gathers, plaquettes, reunitarization. Its sums and operations
+ * have one order, so another way of doing them must give every bit. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "checks.h"
 #include "ranks.h"
@@ -137,7 +137,7 @@ void insert_v_from_c(su3_vector *v, complex *c, int color) {
 
 /* ---- routines that the glue replaces ----------------------------------------------------------------------------- */
 
-int own_reloads; /* calls of these two */
+int own_reloads; /* calls of the next two */
 
 void d_plaquette(double *space, double *time) {
     double sums[2] = {0, 0};
@@ -173,4 +173,24 @@ void reunitarize_cpu(void) {
             errors += reunit_su3(&lattice[i].link[mu]);
     if (errors > 0)
         printf("Unitarity problem: %d errors\n", errors);
+}
+
+size_t own_warm_sites; /* whose links MILC's own has drawn */
+
+void warmlat(void) {
+    size_t i;
+    int mu, j, k;
+    own_warm_sites += sites_on_node;
+    for (i = 0; i < sites_on_node; i++)
+        for (mu = XUP; mu <= TUP; mu++) {
+            su3_matrix *const m = &lattice[i].link[mu];
+            for (j = 0; j < 3; j++)
+                for (k = 0; k < 3; k++) {
+                    Real x = 0.7 * gaussian_rand_no(&lattice[i].site_prn);
+                    Real y = 0.7 * gaussian_rand_no(&lattice[i].site_prn);
+                    m->e[j][k].real = j != k ? x : 1.0 + x;
+                    m->e[j][k].imag = y;
+                }
+            reunit_su3(m);
+        }
 }

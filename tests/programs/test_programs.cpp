@@ -791,7 +791,7 @@ TEST_CASE("benchmarks: beside_cpu.sh prints the seconds of MILC's two builds, an
     CHECK(plain > with + 1);
     CHECK(r.count("\n| solve 4^3 x 8 | 3 | ") == 1);
     CHECK(table("solves:4:8").status == 2);
-    build("with", "echo out of memory");
+    build("with", "echo out of memory; exit 1\n");
     const Run failed = table("run:4:8");
     CHECK(failed.status == 1);
     CHECK(failed.count("out of memory") == 1);

@@ -166,6 +166,30 @@ TEST_CASE("agreement: a rank may be late at the start of a call, but not inside 
     CHECK(Collective::patience * limit > 2 * late);
 }
 
+TEST_CASE("agreement: a rank that has failed waits until the others have waited for it, and its words are those of all",
+          "[ranks][plugin]") {
+    static constexpr double limit = 0.3;
+    for (const int lost : {0, 1}) {
+        const auto endings = agreeing(
+            2,
+            [&](Collective &collective, Ending &ending) {
+                collective(0);
+                const bool here = collective.rank() == lost;
+                if (!here) // in its work
+                    std::this_thread::sleep_for(std::chrono::duration<double>(2 * limit));
+                set_last_error("", here ? "gone" : "waited for the other");
+                ending.status = collective(here ? MILCGPU_DEVICE_LOST : MILCGPU_TIMED_OUT);
+                ending.text = milcgpu_last_error();
+            },
+            limit);
+        for (const Ending &ending : endings) {
+            CHECK(ending.status == MILCGPU_TIMED_OUT);
+            CHECK(tests::has(ending.text, format("rank %d of 2: ", lost)));
+            CHECK(tests::has(ending.text, "gone"));
+        }
+    }
+}
+
 namespace {
 
 // Each rank has its own context and two sets of links in its own memory. The ranks decide together only which set they

@@ -1,9 +1,11 @@
 #include "gpu_kernels/machine/backend/wake.h"
 #if defined(MILCGPU_WITH_CUDA)
+#include "gpu_kernels/machine/backend/device.h"
 #include <cuda_runtime.h>
 
-void milcgpu::wake(int ordinal) noexcept {
-    if (cudaSetDevice(ordinal) != cudaSuccess || cudaFree(nullptr) != cudaSuccess)
+void milcgpu::wake(int number) noexcept {
+    const int count = Device::gpu_count();
+    if (count > 0 && (cudaSetDevice(number % count) != cudaSuccess || cudaFree(nullptr) != cudaSuccess))
         cudaGetLastError();
 }
 #else

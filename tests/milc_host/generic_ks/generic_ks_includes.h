@@ -83,6 +83,7 @@ typedef struct {
     long drawn;
 } double_prn;
 complex complex_gaussian_rand_no(double_prn *prn);
+Real gaussian_rand_no(double_prn *prn);
 Real z2_rand_no(double_prn *prn);
 void random_anti_hermitian(anti_hermitmat *h, double_prn *prn);
 #ifdef MILC_HOST_MASTER
@@ -236,6 +237,7 @@ void reunitarize(void); /* generic.h declares it, so the glue must not use the n
 void reunitarize_ks(void);
 double imp_gauge_action(void);
 void d_plaquette(double *space, double *time);
+void warmlat(void); /* MILC declares it in one file alone */
 complex ploop(void);
 int ***get_loop_table(void);
 void g_measure(void);

@@ -12,6 +12,7 @@ typedef const char *file_name;
 #endif
 
 enum { CONTINUE = 10, FRESH, RELOAD_SERIAL, FORGET = 40, SAVE_SERIAL };
+#define WARM 20
 #define SAVE_CHECKPOINT 43
 #define GAUGE_VERSION_NUMBER 20103
 
