@@ -11,13 +11,30 @@ namespace {
 
 constexpr int reals = LaneLinks::reals, links = LaneLinks::links;
 
+void store_neighbours(const CutLattice &lattice, int parity, int block, int count, int *to) {
+    for (int k = 0; k < links; ++k, to += count) {
+        const LaneLinks::Place place = LaneLinks::place(k);
+        const int hops = place.is_long ? lattice.third_hop[place.mu] : 1;
+        bool consecutive = true;
+        for (int l = 0; l < count; ++l) {
+            const Site site = lattice.site(parity, block * count + l);
+            to[l] = place.behind ? lattice.backward(site, place.mu, hops) : lattice.forward(site, place.mu, hops);
+            consecutive = consecutive && to[l] == to[0] + l;
+        }
+        if (consecutive)
+            to[0] = ~to[0];
+    }
+}
+
 // The loop over a parity is the loop that D makes over it later, so each thread has its links in its own memory.
 template <class T, class From>
-void pack(const CutLattice &lattice, int parity, const LinkField &fat, const LinkField &lng, unsigned char *data) {
+void pack(const CutLattice &lattice, int parity, const LinkField &fat, const LinkField &lng, unsigned char *data,
+          int *neighbours) {
     const int blocks = lattice.volume() / 2 / Lanes<T>::count;
 #pragma omp parallel for schedule(static) if (lattice.volume() >= few_sites)
     for (int b = 0; b < blocks; ++b) {
         unsigned char *link = data + (parity * blocks + b) * LaneLinks::block_bytes;
+        store_neighbours(lattice, parity, b, Lanes<T>::count, neighbours + size_t(b) * links * Lanes<T>::count);
         int own[Lanes<T>::count];
         Site sites[Lanes<T>::count];
         for (int l = 0; l < Lanes<T>::count; ++l)
@@ -50,12 +67,12 @@ bool LaneLinks::fit(const Geometry &geometry, Precision precision, int long_real
 }
 
 size_t LaneLinks::bytes_of(const Geometry &geometry, Precision precision) {
-    return size_t(geometry.volume()) * links * link_bytes(precision, reals);
+    return size_t(geometry.volume()) * links * (link_bytes(precision, reals) + sizeof(int));
 }
 
 LaneLinks::LaneLinks([[maybe_unused]] Device &device, [[maybe_unused]] const Geometry &geometry,
                      [[maybe_unused]] const LinkField &fat, [[maybe_unused]] const LinkField &lng, Precision precision)
-    : precision_(precision) {
+    : precision_(precision), links_bytes_(size_t(geometry.volume()) * links * link_bytes(precision, reals)) {
 #if MILCGPU_LANES
     device.collective("memory for links of several sites", [&] {
         data_ = {device, bytes_of(geometry, precision), "links of several sites"};
@@ -63,8 +80,8 @@ LaneLinks::LaneLinks([[maybe_unused]] Device &device, [[maybe_unused]] const Geo
     for_real(precision, [&](auto of) {
         for_real(fat.precision(), [&](auto given) {
             for (const int parity : {0, 1})
-                pack<typename LinkReal<of>::Real, typename LinkReal<given>::Real>(geometry.lattice(), parity, fat, lng,
-                                                                                  data_.data());
+                pack<typename LinkReal<of>::Real, typename LinkReal<given>::Real>(
+                    geometry.lattice(), parity, fat, lng, data_.data(), const_cast<int *>(neighbours(parity)));
         });
     });
     checksum_ = checksum(device, data_.data(), data_.bytes());

@@ -28,12 +28,19 @@ class LaneLinks {
     static size_t bytes_of(const Geometry &, Precision);
     // Packs fields of 18 reals and scale 1, in double or single. Both must have their ghosts.
     LaneLinks(Device &, const Geometry &, const LinkField &fat, const LinkField &lng, Precision);
-    const unsigned char *of(int parity) const { return data_.data() + parity * (data_.bytes() / 2); }
+    const unsigned char *of(int parity) const { return data_.data() + parity * (links_bytes_ / 2); }
+    // The neighbours of the sites of a block, for each of its links in turn. If they are consecutive, the first of them
+    // is stored as ~index.
+    const int *neighbours(int parity) const {
+        return reinterpret_cast<const int *>(data_.data() + links_bytes_ +
+                                             parity * ((data_.bytes() - links_bytes_) / 2));
+    }
     Precision precision() const { return precision_; }
     Region region() const { return {data_.data(), data_.bytes(), checksum_, "links of several sites"}; }
 
   private:
     Precision precision_;
+    size_t links_bytes_; // the neighbours come after the links
     DeviceArray<unsigned char> data_;
     uint64_t checksum_ = 0;
 };

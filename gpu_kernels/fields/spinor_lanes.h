@@ -3,6 +3,7 @@
 #pragma once
 #include "gpu_kernels/fields/spinor_storage.h"
 #include "gpu_kernels/machine/backend/lanes.h"
+#include <algorithm>
 
 namespace milcgpu {
 
@@ -16,11 +17,12 @@ template <class Scalar> struct SpinorLanes {
 // A launch on the host sends nothing to peers, so it does not need the vector that it has stored.
 template <class Scalar> struct StoredSpinor<SpinorLanes<Scalar>> {};
 
-// The neighbours of a block of sites, one for each lane. If consecutive, they are the sites from at[0] on; if not,
-// at[l] is the neighbour of the block's site l.
-template <int count> struct NeighboursAtOnce {
-    bool consecutive;
-    int at[count];
+// The neighbours of a block of sites: at[l] is the neighbour of the block's site l, or, if at[0] is negative, they are
+// the sites from ~at[0] on. The field has `end` sites, ghosts included. A bit of `at` that flips in memory leads to
+// another site of the field; checksums notice it later.
+struct NeighboursAtOnce {
+    const int *at;
+    unsigned end;
 };
 
 namespace lanes {
@@ -152,13 +154,15 @@ MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_
     lanes::load(data + size_t(at.first) * S::site_bytes, x);
     return x;
 }
-template <class S, int count>
+template <class S>
 MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_t stride,
-                                                const NeighboursAtOnce<count> &from) {
-    if (from.consecutive)
-        return load_spinor<S>(data, stride, SitesAtOnce{from.at[0]});
+                                                const NeighboursAtOnce &from) {
+    const auto within = [](int at, unsigned last) { return std::min(static_cast<unsigned>(at), last); };
+    if (from.at[0] < 0)
+        return load_spinor<S>(data, stride,
+                              SitesAtOnce{static_cast<int>(within(~from.at[0], from.end - S::Real::count))});
     Vector<typename S::Real> x;
-    lanes::load_each([&](int l) { return data + size_t(from.at[l]) * S::site_bytes; }, x);
+    lanes::load_each([&](int l) { return data + size_t(within(from.at[l], from.end - 1)) * S::site_bytes; }, x);
     return x;
 }
 template <class S>

@@ -5,6 +5,7 @@
 #include "gpu_kernels/staggered/dslash.h"
 #include "tests/support.h"
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <random>
 
@@ -214,5 +215,22 @@ TEST_CASE("NaN and infinity at one site reach the neighbours of this site alone 
                         wrong += finite(i) == near[i] || (!near[i] && !same(i));
                     CHECK(wrong == 0);
                 }
+        }
+}
+
+TEST_CASE("neighbours of several sites whose bits have flipped in memory are sites of the field", "[lanes][sanitize]") {
+    for (const Precision precision : precisions_of_lanes())
+        for (const int planted : {INT_MAX, INT_MIN, -1, 0x40000000}) {
+            LanesBench bench({6, 2, 2, 4}, 0, precision);
+            const LaneLinks lanes(bench.device, bench.geometry, bench.fat, bench.lng, precision);
+            int *const neighbours = const_cast<int *>(lanes.neighbours(0));
+            const int count = LaneLinks::links * bench.geometry.sites(0);
+            for (int first = 0; first < 3; ++first) {
+                for (int k = first; k < count; k += 3)
+                    neighbours[k] = planted;
+                const SpinorField in = bench.field(1), z = bench.field(0);
+                CHECK(bench.run(Epilogue::plain, 0, false, in, z, z, &lanes).out !=
+                      bench.run(Epilogue::plain, 0, false, in, z, z, nullptr).out);
+            }
         }
 }
