@@ -451,6 +451,9 @@ int milcgpu_plugin_expect_links(const void *links, int are_new);
 /* The links that the operator of this index needs: 0 none, 1 `links`, 2 fat links; -1: no such operator, or one of two
  * fields. */
 int milcgpu_plugin_links_of_operator(int spin_taste);
+/* The signs of a local operator, (-1)^(negative + sum of x_mu over mask): mask + 16 negative, mask: bits 1 x, 2 y, 4 z,
+ * 8 t. -1: the operator is not local. */
+int milcgpu_plugin_signs_of_operator(int spin_taste, const int *origin);
 /* Logs a line as above, for fields on all sites. */
 int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds);

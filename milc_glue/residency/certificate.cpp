@@ -264,7 +264,7 @@ void Certificate::measured(double space, double time) {
 
 bool Certificate::is_bad(const Ledger &ledger) const {
     const Sums sums(ledger);
-    return lost || sums.missed + sums.beyond > 0;
+    return lost || sums.missed + sums.beyond + not_finite > 0;
 }
 
 std::string Certificate::verdict(const Ledger &ledger) const {
@@ -272,6 +272,7 @@ std::string Certificate::verdict(const Ledger &ledger) const {
     const std::pair<long, const char *> counts[] = {
         {sums.missed, "solutions without the residual that was asked for"},
         {sums.beyond, "comparisons beyond tolerance"},
+        {not_finite, "calls that met NaN or infinity"},
         {lost ? 1 : 0, "losses of values that only the device had"},
         {messages, "messages between ranks that were lost"},
         {sums.reloaded + sources, "loads after data on the device had changed"},

@@ -19,6 +19,7 @@ struct Certificate {
     bool stopped = false;                            // the program has exited without that
     bool lost = false;                               // values that only the device had
     long thrown = 0;                                 // exceptions that ended a call
+    long not_finite = 0;                             // calls that met NaN or infinity, as MILC's own routines will
     long messages = 0;                               // between ranks, that were lost
     long sources = 0;                                // that changed on the device during a solve, and were loaded again
     std::string at;                                  // the last line of a call that takes long

@@ -53,9 +53,22 @@ uint64_t bytes_of(const Plugin &p, int parity, int count) {
     return static_cast<uint64_t>(count) * p.sites_of(parity) * p.bytes_of(6);
 }
 
-void progress(void *lines, int done, int of) {
-    static_cast<ProgressLines *>(lines)->log(static_cast<double>(done) / of,
-                                             [&] { return format("%d of %d Lanczos vectors", done, of); });
+// A pass builds a basis, from the vectors that the last pass has kept.
+struct LanczosLines {
+    ProgressLines lines;
+    int pass = 1, last = 0, kept = 0;
+    double begun = 0; // the pass
+};
+
+// Whether another pass follows is known only at the end of a pass.
+void progress(void *user, int done, int of) {
+    LanczosLines &l = *static_cast<LanczosLines *>(user);
+    if (done < l.last)
+        ++l.pass, l.kept = done, l.begun = l.lines.seconds();
+    l.last = done;
+    l.lines.log(seconds_left(l.lines.seconds() - l.begun, static_cast<double>(done - l.kept) / (of - l.kept)), [&] {
+        return format("%d of %d Lanczos vectors", done, of) + (l.pass > 1 ? format(" of pass %d", l.pass) : "");
+    });
 }
 
 bool has(const Set *set, int count) { return set != nullptr && set->count() >= count; }
@@ -126,7 +139,7 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
         p.log(1, format("%s: memory for vectors in double is short, so residuals are up to %.0e of the largest "
                         "eigenvalue. The tolerance stands for %.0e; use more ranks or fewer vectors",
                         routine_name(MILCGPU_EIGENSOLVE), least_of_single, wanted.tolerance));
-    ProgressLines lines(p, routine_name(MILCGPU_EIGENSOLVE));
+    LanczosLines lines{{p, routine_name(MILCGPU_EIGENSOLVE)}};
     spec.progress = progress;
     spec.user = &lines;
     size_t bytes = 0;
@@ -151,10 +164,9 @@ Set *compute(Plugin &p, LinkSet &links, int parity, const milcgpu_plugin_eigenve
         return made;
     std::vector<double> values(report.count);
     milcgpu_eigenvectors_values(made->handle, values.data(), nullptr);
-    p.log(1,
-          format("%s: %d eigenvectors on %s sites, l = %.4g to %.4g, in %.2f s%s%s",
-                 routine_name(MILCGPU_EIGENSOLVE), report.count, sites_of(parity), values.front(), values.back(),
-                 report.seconds, report.message[0] != 0 ? ". " : "", report.message));
+    p.log(1, format("%s: %d eigenvectors on %s sites, l = %.4g to %.4g, in %.2f s%s%s",
+                    routine_name(MILCGPU_EIGENSOLVE), report.count, sites_of(parity), values.front(), values.back(),
+                    report.seconds, report.message[0] != 0 ? ". " : "", report.message));
     if (wanted.note != nullptr && p.certificate.remarks.insert({MILCGPU_EIGENSOLVE, wanted.note}).second)
         p.log(1, wanted.note);
     return made;

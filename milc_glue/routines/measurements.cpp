@@ -145,6 +145,16 @@ int milcgpu_plugin_links_of_operator(int index) {
     });
 }
 
+int milcgpu_plugin_signs_of_operator(int index, const int *origin) {
+    return answer_of("spin_taste_op", "MILC's own routine does this call", -1, [&] {
+        const SpinTaste op = spin_taste(index);
+        const SignPattern signs = signs_of(op, origin);
+        return op.kind != SpinTaste::Kind::general || op.directions() != 0
+                   ? -1
+                   : static_cast<int>(signs.mask) + 16 * signs.negative;
+    });
+}
+
 int milcgpu_plugin_expect_links(const void *links, int are_new) {
     const Plugin &p = plugin();
     return p.meson_links != nullptr && p.meson_links->expect(links, are_new != 0);

@@ -70,7 +70,7 @@ void log_update() {
     if (t == nullptr || !t->lines)
         return;
     const int done = ++t->updates, all = t->updates_of_last;
-    t->lines->log(all > 0 ? static_cast<double>(done) / all : 0, [&] {
+    t->lines->log(seconds_left(t->lines->seconds(), all > 0 ? static_cast<double>(done) / all : 0), [&] {
         return format("%d updates of the gauge field", done) + (all > 0 ? format("; the last one had %d", all) : "");
     });
 }

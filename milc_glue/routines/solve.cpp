@@ -72,9 +72,11 @@ milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
 } // namespace
 
 void milcgpu::SolveLines::log(int step, double residual) {
-    first_ = first_ > 0 ? first_ : residual;
+    if (!(first_ > 0) || step < step_)
+        first_ = residual, begun_ = seconds();
+    step_ = step;
     const double done = relative_ ? 0 : std::log(residual / first_) / std::log(target_ / first_);
-    lines_.log(done, [&] {
+    lines_.log(seconds_left(seconds() - begun_, done), [&] {
         return format("step %d, |r| / |b| = %.1e, target %.1e%s%s", step, residual, target_,
                       relative_ ? " of the relative residual" : "", of_);
     });

@@ -30,7 +30,8 @@ struct SourcesOnDevice {
 Outcome solve_until_done(Plugin &, RoutineAccount &, int n, const milcgpu_plugin_solve_call *calls,
                          milcgpu_solve_report *reports, const SourcesOnDevice *on_device, LinkSet *links = nullptr);
 
-// Lines of a solve that takes long. Their time left assumes that the residual goes on to fall as it has so far.
+// Lines of a solve that takes long. Their time left assumes that the residual goes on to fall as it has so far. Sources
+// that are solved one by one, and refinements, begin again with the first step; the time left is the present one's.
 class SolveLines {
   public:
     // of: what the residual belongs to, behind the target; empty: all of the solve.
@@ -42,8 +43,10 @@ class SolveLines {
 
   private:
     ProgressLines lines_;
-    double target_, first_ = 0; // the residual at the first call
-    bool relative_;             // the target is of another residual
+    double target_;
+    int step_ = 0;                 // of the last call
+    double first_ = 0, begun_ = 0; // the residual at the first of these steps, and its time
+    bool relative_;                // the target is of another residual
     const char *of_;
 };
 

@@ -37,7 +37,7 @@ bool has_solves(const milcgpu_milc &milc) {
 
 // The part of a routine that stays MILC's own, if the device does the rest.
 const char *rest_of(const Plugin &p, milcgpu_routine routine) {
-    return routine == MILCGPU_SPIN_TASTE                    ? "; local operators: MILC's own"
+    return routine == MILCGPU_SPIN_TASTE                    ? "; local operators: host"
            : routine == MILCGPU_PLAQUETTE && p.compare == 0 ? "; of links that MILC has: MILC's own"
                                                             : "";
 }

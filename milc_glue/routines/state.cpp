@@ -263,6 +263,7 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
                         : with_gauge                    ? "the device is lost"
                                                         : "the device is lost: MILC runs on the CPU from here on";
     ++ledger[routine].failed;
+    certificate.not_finite += status == MILCGPU_NAN_OR_INF;
     certificate.messages += status == MILCGPU_COMM && context != nullptr && context->ranks->lost() != 0;
     log_failure(routine, format("%s: %s. %s", name_of(routine), reason().c_str(), after));
     end_context_after(status);

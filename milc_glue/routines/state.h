@@ -198,20 +198,25 @@ template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routi
     return attempt();
 }
 
+// How long the rest of a work takes if a part of it, `done`, took these seconds. NaN: not known.
+inline double seconds_left(double seconds, double done) {
+    return done > 0 ? std::max(0.0, seconds * (1 - done) / done) : NAN;
+}
+
 // Log lines of work that takes long: none in the first 30 seconds, then one every 30 seconds.
 class ProgressLines {
   public:
     ProgressLines(Plugin &plugin, const char *work) : plugin_(plugin), work_(work) {}
     double seconds() const { return wall_seconds() - since_; }
-    // line(): its text, behind the name of the work. done: the part of the work that is done; 0 or NaN: not known.
-    template <class Line> void log(double done, const Line &line) {
+    // line(): its text, behind the name of the work. left: seconds_left().
+    template <class Line> void log(double left, const Line &line) {
         const double now = wall_seconds();
         if (now - logged_at_ < plugin_.seconds_between_lines)
             return;
         logged_at_ = now;
         plugin_.certificate.at = std::string(work_) + ": " + line();
-        if (done > 0)
-            plugin_.certificate.at += format(", about %.3g s left", std::max(0.0, seconds() * (1 - done) / done));
+        if (left >= 0)
+            plugin_.certificate.at += format(", about %.3g s left", left);
         plugin_.log(1, plugin_.certificate.at);
         plugin_.keep_file();
     }

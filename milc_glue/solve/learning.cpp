@@ -1,6 +1,7 @@
 #include "milc_glue/solve/learning.h"
 #include "gpu_kernels/solver/lanczos.h"
 #include "gpu_kernels/solver/precision_ladder.h"
+#include "milc_glue/api/settings.h"
 #include "milc_glue/links/links_handle.h"
 #include <algorithm>
 #include <cmath>
@@ -263,7 +264,14 @@ void Learning::make(const Vectors &wanted, double memory) {
         LanczosLimits limits = limits_of(wanted.count, memory);
         limits.start = vectors_ ? vectors_->set.get() : nullptr;
         in_use_ = true;
-        vectors_ = lowest_of(links_, parity_, limits, {}, report);
+        const double between_lines = asked_for("progress") ? 0 : 30;
+        const LanczosProgress progress = [&, logged = begin](int done, int of) mutable {
+            if (wall_seconds() - logged < between_lines)
+                return;
+            logged = wall_seconds();
+            context_.log(1, [&] { return format("eigenvectors for further solves: %d of %d Lanczos vectors", done, of); });
+        };
+        vectors_ = lowest_of(links_, parity_, limits, progress, report);
     });
     in_use_ = false;
     if (!why.empty())

@@ -36,8 +36,46 @@ int milcgpu_ape_links_have_phases(void) {
 
 /* ---- operators --------------------------------------------------------------------------------------------------- */
 
+typedef struct {
+    int mask, negative;
+    const su3_vector *src;
+    su3_vector *dest;
+} signs;
+static int signs_part(void *what, size_t from, size_t to) {
+    const signs *const w = (const signs *)what;
+    size_t i;
+    int c;
+    for (i = from; i < to; i++) {
+        const site *const s = &lattice[i];
+        const int sum = (w->mask & 1 ? s->x : 0) + (w->mask & 2 ? s->y : 0) + (w->mask & 4 ? s->z : 0) +
+                        (w->mask & 8 ? s->t : 0) + w->negative;
+        if (sum % 2 == 0) {
+            w->dest[i] = w->src[i];
+            continue;
+        }
+        for (c = 0; c < 3; c++) {
+            w->dest[i].c[c].real = -w->src[i].c[c].real;
+            w->dest[i].c[c].imag = -w->src[i].c[c].imag;
+        }
+    }
+    return 0;
+}
+/* A local operator, by all threads. It has every bit of MILC's own, and leaves MILC's smeared links as that does. */
+static int has_done_local(int index, int *r0, su3_vector *dest, milcgpu_read_vector *src) {
+    signs work = {milcgpu_plugin_signs_of_operator(index, r0), 0, src, dest};
+    if (MILCGPU_IS_MASTER || work.mask < 0 || ape_links == NULL || milcgpu_plugin_compare())
+        return 0;
+    work.negative = work.mask / 16;
+    if (milcgpu_plugin_by_all_threads(sites_on_node, signs_part, &work) < 0)
+        return 0;
+    milcgpu_phases_into_ape_links(r0);
+    return 1;
+}
+
 static void own_operator(int with_fn, imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest,
                          milcgpu_read_vector *src) {
+    if (has_done_local(index, r0, dest, src))
+        return;
     if (with_fn)
         milcgpu_original(spin_taste_op_ape_fn)(fn, index, r0, dest, src);
     else

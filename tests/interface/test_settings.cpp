@@ -272,7 +272,7 @@ TEST_CASE("the table at the start names the routines that are left to MILC", "[p
     CHECK(has(text, "milcgpu: not in this program: create_hisq_links_milc, relax\n"));
     CHECK(has(text, "but for solutions that a trajectory keeps"));
     CHECK(has(text, "milcgpu: load_fn_links            double        host"));
-    CHECK(has(text, "local operators: MILC's own\n"));
+    CHECK(has(text, "local operators: host\n"));
     described.keeps_solutions = 0;
     const std::string spectrum = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
     CHECK(has(spectrum, "milcgpu: dslash_fn_field          -             MILC's own, "));

@@ -1,7 +1,9 @@
 // The certificate of a run: its verdicts, and the files of runs that end well and badly.
-#include "milc_glue/routines/state.h"
+#include "milc_glue/routines/solve.h"
 #include "tests/milc_host_support.h"
 #include "tests/source_text.h"
+#include <chrono>
+#include <thread>
 
 using namespace tests::milc_host;
 using tests::has;
@@ -134,7 +136,26 @@ TEST_CASE("progress: solves, eigenvectors and trajectories say how far they are,
         CHECK(left >= 0);
         CHECK(left < 1);
     }
-    CHECK(has(eigen["ks_eigensolve"], " Lanczos vectors, about "));
+    CHECK(has(eigen["ks_eigensolve"], " of 64 Lanczos vectors of pass 3, about "));
+    // Of sources that are solved one by one, the time left is that of the present source.
+    milcgpu::Plugin &p = milcgpu::plugin();
+    const double between = p.seconds_between_lines;
+    p.seconds_between_lines = 0;
+    milcgpu::SolveLines sources(p, MILCGPU_MAT_INVERT, 1e-10, 0);
+    const auto left = [&](int step, double residual) {
+        sources.log(step, residual);
+        double seconds = -1;
+        std::sscanf(p.certificate.at.c_str() + std::min(p.certificate.at.find(", about "), p.certificate.at.size()),
+                    ", about %lf s left", &seconds);
+        return seconds;
+    };
+    CHECK(left(8, 1) == -1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    CHECK(left(400, 1e-5) >= 0.2);
+    CHECK(left(8, 1) == -1);
+    CHECK(left(400, 1e-5) >= 0);
+    CHECK(left(400, 1e-5) < 0.2);
+    p.seconds_between_lines = between;
     milcgpu_plugin_trajectory(1);
     milcgpu::plugin().trajectory->updates = 40;
     milcgpu_plugin_trajectory(0);

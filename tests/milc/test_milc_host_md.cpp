@@ -177,6 +177,7 @@ TEST_CASE("milc_host: NaN in the gauge field is logged once a routine, with what
     for (const char *call :
          {"load_fn_links", "ks_multicg_offset_field: 3 shifts from 0.3", "update_u", "eo_fermion_force"})
         CHECK(r.count(std::string("milcgpu: ") + call + ": milcgpu_") >= 1);
+    CHECK(r.says("milcgpu: verdict: BAD: calls that met NaN or infinity: "));
     // Later failures in a row are one line with their number.
     CHECK(r.calls("load_fn_links") == std::pair(1L, 5L));    // the last call is for another lattice
     CHECK(r.count("milcgpu: load_fn_links: milcgpu_") == 2); // for the lattice, and for the links at their update

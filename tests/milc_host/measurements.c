@@ -6,6 +6,7 @@
 
 #include "../include/imp_ferm_links.h"
 #include "checks.h"
+#include "plugin.h"
 #include <math.h>
 #include <string.h>
 
@@ -107,6 +108,28 @@ static void try_shifts(const su3_vector *src, su3_vector *ours, su3_vector *thei
 #endif
 }
 
+extern int own_operators;
+
+/* All local operators, with the origin r0. */
+static void try_local(int *r0, su3_vector *src, su3_vector *ours, su3_vector *theirs) {
+#ifdef MILC_HOST_MASTER
+    const int threads = 0;
+#else
+    const int threads = !milcgpu_plugin_compare() && milcgpu_plugin_by_all_threads(0, NULL, NULL) == 0;
+#endif
+    int spin;
+    for (spin = 0; spin < 16; spin++) {
+        const int before = own_operators;
+        spin_taste_op(128 + 17 * spin, r0, ours, src);
+        check(own_operators == before + !threads, "a local operator by all threads", spin);
+        __real_spin_taste_op_ape_fn(NULL, 128 + 17 * spin, r0, theirs, src);
+        check(memcmp(ours, theirs, sites_on_node * sizeof *ours) == 0, "every bit of a local operator", spin);
+    }
+    memcpy(ours, src, sites_on_node * sizeof *ours);
+    spin_taste_op(128 + 17 * 15, r0, ours, ours);
+    check(memcmp(ours, theirs, sites_on_node * sizeof *ours) == 0, "a local operator in place", 0);
+}
+
 void try_measurements(fn_links_t *fn) {
     /* One to four links, local, currents of both kinds. */
     const int operators[] = {
@@ -130,6 +153,7 @@ void try_measurements(fn_links_t *fn) {
     spin_taste_op(operators[0], r0, ours, ours);
     __real_spin_taste_op_ape_fn(fn, operators[0], r0, theirs, src);
     check_field(ours, theirs, "a spin-taste operator in place");
+    try_local(r0, src, ours, theirs);
     try_shifts(src, ours, theirs);
     for (k = ALL_T_SLICES; k < nt; k += 2) {
         memcpy(ours, src, sites_on_node * sizeof(su3_vector));

@@ -107,10 +107,13 @@ void shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_vector 
 }
 
 #endif
+int own_operators; // calls of these two
 void spin_taste_op_ape_fn(imp_ferm_links_t *fn, int index, int r0[], su3_vector *dest, read_vector *src) {
+    ++own_operators;
     store(apply(fn, index, r0, fermion(src)), EVENANDODD, dest);
 }
 void spin_taste_op(int index, int r0[], su3_vector *dest, read_vector *src) {
+    ++own_operators;
     store(apply(nullptr, index, r0, fermion(src)), EVENANDODD, dest);
 }
 
