@@ -26,8 +26,8 @@ TEST_CASE("the size of the lattice decides the precisions", "[plugin]") {
     CHECK(chosen(true, false, 65536) == "single-half");
     CHECK(chosen(true, false, 65535) == "single");
     CHECK(chosen(true, false, 256) == "single");
-    for (const int sites : {256, 10000, 65536, 10000000}) {
-        CHECK(chosen(false, true, sites) == (sites < 10000 ? "double" : "double-single"));
+    for (const int sites : {256, 4095, 4096, 65536, 10000000}) {
+        CHECK(chosen(false, true, sites) == (sites < 4096 ? "double" : "double-single"));
         CHECK(chosen(false, false, sites) == "single");
     }
 }
