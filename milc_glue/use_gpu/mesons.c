@@ -63,7 +63,7 @@ static int signs_part(void *what, size_t from, size_t to) {
 /* A local operator, by all threads. It has every bit of MILC's own, and leaves MILC's smeared links as that does. */
 static int has_done_local(int index, int *r0, su3_vector *dest, milcgpu_read_vector *src) {
     signs work = {milcgpu_plugin_signs_of_operator(index, r0), 0, src, dest};
-    if (MILCGPU_IS_MASTER || work.mask < 0 || ape_links == NULL || milcgpu_plugin_compare())
+    if (MILCGPU_IS_MASTER || work.mask < 0 || ape_links == NULL || milcgpu_plugin_compare() || !milcgpu_offloads())
         return 0;
     work.negative = work.mask / 16;
     if (milcgpu_plugin_by_all_threads(sites_on_node, signs_part, &work) < 0)
