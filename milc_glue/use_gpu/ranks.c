@@ -104,7 +104,7 @@ static int rank_of_host(void) { return numnodes() == 1 ? 0 : -1; }
 static void give_communicators_back(void) {}
 #endif
 
-/* The GPU starts after MPI_Init, not beside it: on InfiniBand Open MPI rewrites the first bytes of munmap and madvise in
+/* The GPU starts after MPI_Init, not beside it: Open MPI may rewrite the first bytes of munmap and madvise in
  * MPI_Init, and a thread that starts a GPU calls them all the time. */
 void __wrap_initialize_machine(int *argc, char ***argv) {
     milcgpu_original(initialize_machine)(argc, argv);
