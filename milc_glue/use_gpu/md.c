@@ -201,6 +201,7 @@ gauge_file *__wrap_reload_lattice(int flag, milcgpu_file_name file) {
     milcgpu_plugin_host_writes(MILCGPU_LINKS);
     milcgpu_begin_warm(flag);
     loaded = milcgpu_original(reload_lattice)(flag, file);
+    milcgpu_end_warm();
     milcgpu_plugin_host_wrote(MILCGPU_LINKS);
     return loaded;
 }

@@ -12,6 +12,9 @@ void __wrap_d_plaquette(double *space, double *time) {
 void __wrap_rephase(int flag) { milcgpu_host_rephase(flag); }
 
 gauge_file *__wrap_reload_lattice(int flag, milcgpu_file_name file) {
+    gauge_file *loaded;
     milcgpu_begin_warm(flag);
-    return milcgpu_original(reload_lattice)(flag, file);
+    loaded = milcgpu_original(reload_lattice)(flag, file);
+    milcgpu_end_warm();
+    return loaded;
 }

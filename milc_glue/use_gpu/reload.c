@@ -233,7 +233,7 @@ void __wrap_reunitarize_cpu(void) {
 /* MILC draws links near unity, each site's with the generator of the site, and reunitarizes them. All threads do so
  * before MILC's own routine. sites_on_node is then 1 until MILC computes plaquettes, so MILC's loop sees the first site
  * alone. If its links are not ours, compilers round the two loops differently, and MILC's own draws all links again. */
-#if defined(MILCGPU_DRAWS) && defined(WARM)
+#if defined(MILCGPU_DRAWS) && defined(WARM) && !defined(SCHROED_FUN)
 static struct {
     size_t sites;        /* 0: MILC's loop sees all sites */
     double_prn *before;  /* the generators */

@@ -6,7 +6,8 @@
 
 void milcgpu_host_plaquettes(double *space, double *time); /* d_plaquette */
 void milcgpu_host_rephase(int flag);                       /* rephase */
-/* reload_lattice calls begin, with its flag, before MILC's own; d_plaquette calls end before everything else. */
+/* reload_lattice calls begin, with its flag, before MILC's own, and end after it; d_plaquette, which MILC's own calls,
+ * calls end before everything else. */
 void milcgpu_begin_warm(int flag);
 void milcgpu_end_warm(void);
 
