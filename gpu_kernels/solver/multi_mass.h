@@ -107,7 +107,7 @@ class MultiMassSolver {
     void add_work(const NormalOperator &, double steps, MultiMassReport &) const;
     void add_work_of_shifts(MultiMassReport &) const;
 
-    std::vector<double> true_residuals(int first, int count);
+    std::vector<double> true_residuals(int first, int count); // |b - A x|^2; the residuals stay in batch_->p
     std::unique_ptr<Batch> make_batch() const;
     int open_batch(std::vector<bool> &settled, MultiMassReport &);
     void run_batch(const CgProgress &, MultiMassReport &);

@@ -1,4 +1,5 @@
-/* MILC's loops over the links in its sites, run by all threads of the host if possible. Results have MILC's bits. */
+/* MILC's loops over the links in its sites, run by all threads of the host if possible. Results have MILC's bits; with
+ * -ffast-math, reunitarized links may differ in the last bits. */
 #ifndef MILCGPU_GLUE_RELOAD_H
 #define MILCGPU_GLUE_RELOAD_H
 
