@@ -144,7 +144,8 @@ void milcgpu_judge(int good) {
 
 void milcgpu_end_of_run(void) {
     if (this_node == 0)
-        fprintf(stderr, "milcgpu: MILC cannot go on: the run ends\n");
+        fprintf(stderr,
+                "milcgpu: MILC cannot go on: the run ends. Start it again from the last lattice that it saved\n");
     milcgpu_stop_all_ranks();
 }
 
