@@ -101,8 +101,8 @@ int milcgpu_plugin_exit(int status);
 /* Call it before a rank ends the run after an error: rank 0 prints the tables at exit, of itself alone. 0:
  * they are not due, since milcgpu has not started. */
 int milcgpu_plugin_stopped(void);
-/* Call it before milcgpu_plugin_exit() if MILC has not read its input to the end: after an error in its input it ends
- * with status 0, too. */
+/* Call it before milcgpu_plugin_exit() if MILC leaves a part of its input, because it has an error there or ends too
+ * early: MILC then ends with status 0, too. */
 void milcgpu_plugin_input_left(void);
 /* Call it around a trajectory: entering 1 before, 0 after. A long one logs how far it is. */
 void milcgpu_plugin_trajectory(int entering);

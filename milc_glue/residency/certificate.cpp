@@ -281,7 +281,7 @@ std::string Certificate::verdict(const Ledger &ledger) const {
     if (!ended)
         parts.push_back(stopped ? "MILC stopped before its end" : "the run goes on, or was killed");
     if (unread)
-        parts.push_back("MILC did not read all of its input");
+        parts.push_back("MILC did not run all of its input");
     for (const auto &[count, name] : counts)
         if (count > 0)
             parts.push_back(format("%s: %ld", name, count));

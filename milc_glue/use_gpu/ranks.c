@@ -2,6 +2,7 @@
  * serves every MPI. MILC's compiler finds mpi.h. With QMP, messages go through the MPI below it. */
 #include "glue.h"
 #include "milcgpu_milc.h"
+#include <ctype.h>
 #include <poll.h>
 #include <string.h>
 
@@ -112,10 +113,35 @@ void __wrap_initialize_machine(int *argc, char ***argv) {
     milcgpu_plugin_wake(rank_of_host());
 }
 
+/* Whether MILC's input goes on after blanks and comments. MILC reads them again, but those of a pipe, whose comments
+ * are printed as MILC does. */
+static int input_goes_on(void) {
+    const long here = ftell(stdin); /* -1: a pipe */
+    int c, in_comment = 0;
+    while ((c = getc(stdin)) != EOF && (in_comment || c == '#' || isspace(c))) {
+        if ((in_comment || c == '#') && here < 0)
+            putchar(c);
+        in_comment = c != '\n' && (in_comment || c == '#');
+    }
+    if (here >= 0)
+        fseek(stdin, here, SEEK_SET);
+    else if (c != EOF)
+        ungetc(c, stdin);
+    return c != EOF;
+}
+
+/* Reads the next set of parameters. MILC ends with status 0 if there is none, and also if the set has an error or ends
+ * too early. */
+int __wrap_readin(int prompt) {
+    const int goes_on = this_node == 0 && prompt != 1 && input_goes_on(); /* 1: somebody types it */
+    const int ends = milcgpu_original(readin)(prompt);
+    if (ends && goes_on)
+        milcgpu_plugin_input_left();
+    return ends;
+}
+
 /* Handlers of exit() run after message passing has ended. */
 void __wrap_normal_exit(int status) {
-    if (this_node == 0 && !feof(stdin))
-        milcgpu_plugin_input_left();
     status = milcgpu_plugin_exit(status);
     give_communicators_back();
     milcgpu_original(normal_exit)(status);

@@ -182,7 +182,7 @@ TEST_CASE("milc_build: the protocol logs why a call is left to the original", "[
     // protocol.
     const std::set<std::string> known = {
         // Memory and the program.
-        "memset", "memcpy", "calloc", "malloc", "initialize_machine", "normal_exit", "terminate",
+        "memset", "memcpy", "calloc", "malloc", "initialize_machine", "readin", "normal_exit", "terminate",
         // What MILC sets up for its sites.
         "make_lattice", "make_gather", "make_nn_gathers", "initialize_site_prn_from_seed",
         // Files and checks of lattices.

@@ -91,6 +91,18 @@ void make_nn_gathers(void) {
     sort_eight_gathers(0);
 }
 
+/* A set of parameters is: mass NUMBER. */
+int readin(int prompt) {
+    char word[80];
+    double mass;
+    int found;
+    (void)prompt;
+    do
+        found = scanf("%79s", word);
+    while (found == 1 && *word == '#' && fgets(word, sizeof word, stdin) != NULL);
+    return found != 1 || strcmp(word, "mass") != 0 || scanf("%lf", &mass) != 1;
+}
+
 void initialize_prn(double_prn *prn, milc_seed seed, milc_seed index) { prn->state = 1000003ul * seed + index; }
 
 void initialize_site_prn_from_seed(milc_seed seed) {

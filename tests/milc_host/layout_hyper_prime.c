@@ -60,11 +60,11 @@ void make_lattice(void) {
 
 int numnodes(void) { return getenv("MILC_HOST_RANKS") != NULL ? atoi(getenv("MILC_HOST_RANKS")) : ranks; }
 int mynode(void) { return this_node; }
-/* MILC reads its input to the end. */
 void initialize_machine(int *argc, char ***argv) {
+    const char *const input = getenv("MILC_HOST_INPUT");
     (void)argc, (void)argv;
-    if (getenv("MILC_HOST_UNREAD") == NULL && freopen("/dev/null", "r", stdin) != NULL)
-        getchar();
+    if (freopen(input != NULL ? input : "/dev/null", "r", stdin) == NULL)
+        terminate(2);
 }
 void normal_exit(int status) { exit(status); }
 void terminate(int status) { exit(status); }

@@ -218,13 +218,12 @@ TEST_CASE("mpi: if one rank alone ends MILC's run after an error, all end 5 s la
             CHECK(verdict() == (who == 0));
             CHECK(tests::has(tests::text_of(file), "\"verdict\":\"UNFINISHED: "));
             CHECK(r.seconds > 5);
-            CHECK(r.seconds < 30);
+            CHECK(r.seconds < 60);
         });
     }
     with_each_mpi({2}, "terminate all", settings, [&](const Run &r, int) {
         CHECK(r.count("termination: node ") == 2);
         CHECK(r.count("others go on") == 0);
         CHECK(verdict());
-        CHECK(r.seconds < 5);
     });
 }

@@ -175,6 +175,7 @@ int mynode(void);
 void *mycomm(void);
 int node_number(int x, int y, int z, int t);
 void initialize_machine(int *argc, char ***argv);
+int readin(int prompt);
 void normal_exit(int status);
 void terminate(int status);
 
