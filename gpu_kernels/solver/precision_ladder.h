@@ -127,10 +127,13 @@ constexpr double go_down_at(Masses masses, Precision to) {
     return to == Precision::single ? (masses == Masses::one ? 1e6 : 1e7) : to == Precision::half ? 5e4 : INFINITY;
 }
 
-// Whether several masses start in precision `to`: tolerances are loose (tightest: the smallest of them), and the first
-// residual is well below the one at which the iteration goes down. The iteration does at least 16 steps (chunk_loop.h)
-// in the precision that it starts in, which is half of a solve of molecular dynamics with heavy masses.
-constexpr double loose_tolerance = 1e-5, well_below = 10;
+// Whether several masses start in precision `to`: the first residual is well below the one at which the iteration goes
+// down (tightest: the smallest tolerance). The iteration does at least 8 steps (chunk_loop.h) in the precision that it
+// starts in. A solve of molecular dynamics with heavy masses has 25 to 70 steps.
+constexpr double well_below = 5;
+constexpr bool starts_in(Precision to, double tightest) {
+    return tightest * go_down_at(Masses::several, to) >= well_below;
+}
 
 // Whether a solution with |b - A x| / |b| below this tolerance is loose. All-mode averaging and truncated solvers add
 // the mean of (exact - loose) over few sources to the mean of the loose solutions of many. This has no bias only if a
@@ -138,13 +141,11 @@ constexpr double loose_tolerance = 1e-5, well_below = 10;
 // depends on the other sources, and differs by its own size from the error of a solve by itself. Such methods use 1e-2
 // to 1e-4. MILC's inputs use solutions with tolerances of 1e-5 or less as they are. 1 + 1e-6: a tolerance may have been
 // rounded to single.
+constexpr double loose_tolerance = 1e-5;
 constexpr bool is_loose(double tolerance) { return tolerance > (1 + 1e-6) * loose_tolerance; }
 // The same with a tolerance of the relative residual beside it. 0: not set.
 constexpr bool is_loose(double tolerance, double relative) {
     return (tolerance <= 0 || is_loose(tolerance)) && (relative <= 0 || is_loose(relative));
-}
-constexpr bool starts_in(Precision to, double tightest) {
-    return tightest >= loose_tolerance && tightest * go_down_at(Masses::several, to) >= well_below;
 }
 
 // Rounding error of the links divided by the lowest eigenvalue (4 m^2). Above this number, updates in single precision
