@@ -208,7 +208,7 @@ CgStop BlockCgSolver::iterate(bool after_update, const CgProgress &progress, Sou
             progress(report.steps_together + seen.iterations, largest);
         return {seen.active == 0, seen.iterations};
     };
-    loop.run(look, ChunkLoop::Queue::ahead, which);
+    loop.run(look, which);
     const BlockHead &last = *loop.seen<BlockHead>(0);
     add_to_solutions(0, true);
     level_->last = (last.iterations + cg_kept_steps - 1) % cg_kept_steps;

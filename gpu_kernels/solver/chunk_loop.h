@@ -1,8 +1,7 @@
 // The loop of every solver. A chunk is a few iterations, recorded once and replayed; the scalars stay on the device.
 // The host queues one chunk ahead of the chunk whose scalars it reads. A chunk is 100 microseconds of work or more, so
-// the GPU never waits for the host. A chunk that is queued after the end does nothing. If it would do something,
-// because the host ends the loop before its target, the host can look at each chunk before it queues the next one. A
-// loop may have several chunks and replay them in any order.
+// the GPU never waits for the host. A chunk that is queued after the end does nothing. A loop may have several chunks
+// and replay them in any order.
 #pragma once
 #include "gpu_kernels/machine/backend/on_all_ranks.h"
 #include <deque>
@@ -39,30 +38,24 @@ class ChunkLoop {
         bool ended;
         int iterations;
     };
-    enum class Queue { ahead, after_look };
-    static int first(int) { return 0; }
     // Queues chunks until look_at(), which reads seen(), says that the loop has ended. The k-th chunk is which(k).
-    template <class LookAt, class Which = int (*)(int)>
-    void run(const LookAt &look_at, Queue next = Queue::ahead, const Which &which = first) {
+    template <class LookAt> void run(const LookAt &look_at) {
+        run(look_at, [](int) { return 0; });
+    }
+    template <class LookAt, class Which> void run(const LookAt &look_at, const Which &which) {
         slot_ = 0;
         int queued = 0;
         const auto queue = [&](int slot) { queue_chunk(which(queued++), slot); };
         queue(0);
         for (int before = 0;; slot_ = 1 - slot_) {
-            if (next == Queue::ahead)
-                queue(1 - slot_);
+            queue(1 - slot_);
             device_.wait(slot_);
             const Look look = look_at();
             if (!look.ended && look.iterations > before) {
                 before = look.iterations;
-                if (next == Queue::after_look)
-                    queue(1 - slot_);
                 continue;
             }
-            if (next == Queue::after_look)
-                slot_ = 1 - slot_;
-            else
-                device_.wait(1 - slot_); // or its copies would arrive later
+            device_.wait(1 - slot_); // or its copies would arrive later
             if (look.ended)
                 return;
             throw Error(Status::corrupted, "the iteration stopped without a reason: its scalars on the device were "
@@ -70,8 +63,8 @@ class ChunkLoop {
         }
     }
 
-    // seen: piece k after the chunk that the host looks at. last: once the loop has ended, piece k after the last
-    // chunk, which may have been queued behind it.
+    // seen: piece k after the chunk that the host looks at. last: once the loop has ended, piece k after the chunk that
+    // was already queued behind it.
     template <class T> const T *seen(int k) const { return reinterpret_cast<const T *>(place(slot_, k)); }
     template <class T> const T *last(int k) const { return reinterpret_cast<const T *>(place(1 - slot_, k)); }
 

@@ -179,13 +179,12 @@ void MultiMassSolver::go_down(const Stage &from, Stage &to) {
         convert_spinor(device_, from.p[s], to.p[s], 1, nullptr);
 }
 
-// Returns `running` if the residual has fallen below leave_at, relative to the source, or if every shift has left. If
-// leave_at is set, a chunk queued ahead would iterate in a finer precision than it has to.
+// Returns `running` if the residual has fallen below leave_at, relative to the source, or if every shift has left.
 CgStop MultiMassSolver::iterate_stage(Stage &stage, double leave_at, const CgProgress &progress,
                                       MultiMassReport &report) {
     ChunkLoop &loop = chunks(stage);
     const int begun = report.steps; // in the stages before
-    const auto look = [&]() -> ChunkLoop::Look {
+    loop.run([&]() -> ChunkLoop::Look {
         const CgState &base = *loop.seen<CgState>(0);
         const ShiftState &shifts = *loop.seen<ShiftState>(1);
         const double residual = std::sqrt(base.rr) * scale_ / report.source_norm;
@@ -195,9 +194,8 @@ CgStop MultiMassSolver::iterate_stage(Stage &stage, double leave_at, const CgPro
         for (int s = 0; s < shifts.count; ++s)
             active += shifts.shift[s].active;
         return {!(base.stop == CgStop::running && active > 0 && residual >= leave_at), base.iterations - begun};
-    };
-    loop.run(look, leave_at > 0 ? ChunkLoop::Queue::after_look : ChunkLoop::Queue::ahead);
-    const CgState &base = *loop.last<CgState>(0); // a chunk that was already queued may have gone further
+    });
+    const CgState &base = *loop.last<CgState>(0); // the chunk that was already queued may have gone further
     report.steps = base.iterations;
     for (size_t s = 0; s < report.shifts.size(); ++s)
         if (!lost_[s])

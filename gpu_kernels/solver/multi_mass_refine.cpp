@@ -156,7 +156,7 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
             ++in_turn;
         return {!active, iterations};
     };
-    batch.loop->run(look, ChunkLoop::Queue::ahead, [&](int) { return in_turn; });
+    batch.loop->run(look, [&](int) { return in_turn; });
     bring_up_batch(shifts(), true);
     const CgState *seen = batch.loop->seen<CgState>(0);
     for (size_t s = 0; s < limits_.shifts.size(); ++s) {
