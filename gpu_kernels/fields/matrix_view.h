@@ -37,7 +37,13 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
         return view;
     }
     template <Reuse reuse = Reuse::keep> MILCGPU_HD Matrix<Real> load(int parity, int mu, int i) const {
-        return plain_matrix(load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i));
+        const unsigned char *const block = data + (parity * directions + mu) * block_bytes;
+        Matrix<Real> m;
+        if constexpr (is_matrix)
+            copy_rows(&m, block + i * sizeof m);
+        else
+            m = plain_matrix(load_link<p, reals, reuse>(block, stride, i));
+        return m;
     }
     // Loads a matrix that is replaced later, or that no later launch reads: subtracts it from the checksum.
     template <Reuse reuse = Reuse::written> MILCGPU_HD Matrix<Real> take(int parity, int mu, int i) const {
@@ -70,11 +76,24 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
     }
 
   private:
+    // True if an element of the array is a Matrix<Real>. Compilers would copy it word by word.
+    static constexpr bool is_matrix = MILCGPU_LANES && reals == 18 && p != Precision::half;
+    static MILCGPU_HD void copy_rows([[maybe_unused]] void *to, [[maybe_unused]] const void *from) {
+#if MILCGPU_LANES
+        constexpr int bytes = sizeof(Matrix<Real>) / 3;
+        for (int k = 0; k < 3; ++k)
+            rows::row<Real>(static_cast<const unsigned char *>(from) + k * bytes)
+                .store(static_cast<unsigned char *>(to) + k * bytes);
+#endif
+    }
     // before: the weight of the old matrix, if it counts.
     MILCGPU_HD void replace(uint64_t before, int parity, int mu, int i, const Matrix<Real> &m) const {
         static_assert(reals == 18, "only plain matrices are written");
         RawLink<p, 18> raw = {};
-        MILCGPU_UNROLL
+        if constexpr (is_matrix)
+            copy_rows(raw.w, &m);
+        else
+            MILCGPU_UNROLL
         for (int k = 0; k < 9; ++k) {
             raw.set(2 * k, m.e[k / 3][k % 3].re);
             raw.set(2 * k + 1, m.e[k / 3][k % 3].im);
@@ -88,12 +107,17 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
         return sum.template weight<RawLink<p, reals>::bytes>(raw.w, piece, stride, i);
     }
     static MILCGPU_HD Matrix<Real> plain_matrix(const RawLink<p, reals> &raw) {
-        const Link<p, reals> link(raw);
-        Matrix<Real> u = link.u;
-        if constexpr (reals == 12)
-            MILCGPU_UNROLL
-        for (int k = 0; k < 3; ++k)
-            u.e[2][k] = link.det.re * u.e[2][k];
+        Matrix<Real> u;
+        if constexpr (is_matrix) {
+            copy_rows(&u, raw.w);
+        } else {
+            const Link<p, reals> link(raw);
+            u = link.u;
+            if constexpr (reals == 12)
+                MILCGPU_UNROLL
+            for (int k = 0; k < 3; ++k)
+                u.e[2][k] = link.det.re * u.e[2][k];
+        }
         return u;
     }
 };
