@@ -37,26 +37,23 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
         return view;
     }
     template <Reuse reuse = Reuse::keep> MILCGPU_HD Matrix<Real> load(int parity, int mu, int i) const {
-        const unsigned char *const block = data + (parity * directions + mu) * block_bytes;
-        Matrix<Real> m;
         if constexpr (is_matrix)
-            copy_rows(&m, block + i * sizeof m);
+            return matrix_at(parity, mu, i);
         else
-            m = plain_matrix(load_link<p, reals, reuse>(block, stride, i));
-        return m;
+            return plain_matrix(load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i));
     }
     // Loads a matrix that is replaced later, or that no later launch reads: subtracts it from the checksum.
     template <Reuse reuse = Reuse::written> MILCGPU_HD Matrix<Real> take(int parity, int mu, int i) const {
         const auto raw = load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i);
         sum.add(i, 0 - weight(raw, parity, mu, i));
-        return plain_matrix(raw);
+        return matrix_of(raw, parity, mu, i);
     }
     // As above, but returns the matrix's weight in the checksum; subtract() subtracts it. Loads between the two need
     // not wait for it.
     template <Reuse reuse> MILCGPU_HD Matrix<Real> take(int parity, int mu, int i, uint64_t &weighs) const {
         const auto raw = load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i);
         weighs = weight(raw, parity, mu, i);
-        return plain_matrix(raw);
+        return matrix_of(raw, parity, mu, i);
     }
     MILCGPU_HD void subtract(int i, uint64_t weighs) const { sum.add(i, 0 - weighs); }
     // Adds back to the checksum a matrix that was taken and stays.
@@ -70,7 +67,7 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
         const auto raw =
             load_link<p, reals, Reuse::written>(data + (parity * directions + mu) * block_bytes, stride, i);
         const uint64_t before = weight(raw, parity, mu, i);
-        Matrix<Real> m = plain_matrix(raw);
+        Matrix<Real> m = matrix_of(raw, parity, mu, i);
         change(m);
         replace(before, parity, mu, i, m);
     }
@@ -106,18 +103,25 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
         const auto piece = static_cast<uint32_t>((parity * directions + mu) * (block_bytes / 16));
         return sum.template weight<RawLink<p, reals>::bytes>(raw.w, piece, stride, i);
     }
+    // raw: the words of the matrix that is stored there.
+    MILCGPU_HD Matrix<Real> matrix_of(const RawLink<p, reals> &raw, int parity, int mu, int i) const {
+        if constexpr (is_matrix)
+            return matrix_at(parity, mu, i);
+        else
+            return plain_matrix(raw);
+    }
+    MILCGPU_HD Matrix<Real> matrix_at(int parity, int mu, int i) const {
+        Matrix<Real> m;
+        copy_rows(&m, data + (parity * directions + mu) * block_bytes + i * sizeof m);
+        return m;
+    }
     static MILCGPU_HD Matrix<Real> plain_matrix(const RawLink<p, reals> &raw) {
-        Matrix<Real> u;
-        if constexpr (is_matrix) {
-            copy_rows(&u, raw.w);
-        } else {
-            const Link<p, reals> link(raw);
-            u = link.u;
-            if constexpr (reals == 12)
-                MILCGPU_UNROLL
-            for (int k = 0; k < 3; ++k)
-                u.e[2][k] = link.det.re * u.e[2][k];
-        }
+        const Link<p, reals> link(raw);
+        Matrix<Real> u = link.u;
+        if constexpr (reals == 12)
+            MILCGPU_UNROLL
+        for (int k = 0; k < 3; ++k)
+            u.e[2][k] = link.det.re * u.e[2][k];
         return u;
     }
 };
