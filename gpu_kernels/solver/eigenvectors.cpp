@@ -91,11 +91,8 @@ Eigenvectors::Looked Eigenvectors::look(int k, const NormalOperator &A) const {
     Scratch &s = scratch(A);
     convert_spinor(device_, (*this)[k], s.v, 1, s.sums.data());
     HalfCall call;
-    call.in = s.v, call.out = s.between;
-    A.apply_half(device_, call, Epilogue::plain);
-    call.in = s.between, call.out = s.av, call.x = s.v;
-    call.sum = s.sums.data() + 1;
-    A.apply_half(device_, call, Epilogue::normal);
+    call.out = s.av, call.x = s.v, call.sum = s.sums.data() + 1;
+    apply(device_, A, call, s.between, Epilogue::normal);
     std::vector<double> sums = s.sums.to_host();
     Looked seen{sums[1] / sums[0], 0};
     scaled_difference(device_, 1, seen.value, s.v, s.av);

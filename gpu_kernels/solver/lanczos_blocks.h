@@ -30,18 +30,16 @@ class Applier {
     SpinorField field() const { return A_.vectors(device_, owner, block); }
     // out = A in
     void apply(const SpinorBlock &in, const SpinorBlock &out) {
-        half(in);
         HalfCall call;
-        call.in = between_.block().first(in.sources), call.out = out, call.x = in;
-        A_.apply_half(device_, call, Epilogue::normal);
+        call.out = out, call.x = in;
+        apply(call, Epilogue::normal);
     }
     // out = z - alpha (a + A) in; z may be out.
     void residual(double alpha, double a, const SpinorBlock &z, const SpinorBlock &in, const SpinorBlock &out) {
-        half(in);
         HalfCall call;
-        call.in = between_.block().first(in.sources), call.out = out, call.x = in, call.z = z;
+        call.out = out, call.x = in, call.z = z;
         call.a = a, call.alpha = alpha;
-        A_.apply_half(device_, call, Epilogue::residual);
+        apply(call, Epilogue::residual);
     }
     // first: y = T_1 x. next: T_{k+1}, written over T_{k-1} in `before`, from that and T_k in y, k >= 1. The argument
     // of the polynomial is (hi + a - 2 A) / (hi - a). Fields hold T_k times s_k = 1, 1, -1, -1, ..: so the recursion
@@ -69,11 +67,9 @@ class Applier {
     long long applications = 0;
 
   private:
-    void half(const SpinorBlock &in) {
-        HalfCall call;
-        call.in = in, call.out = between_.block().first(in.sources);
-        A_.apply_half(device_, call, Epilogue::plain);
-        applications += in.sources;
+    void apply(const HalfCall &call, Epilogue end) {
+        milcgpu::apply(device_, A_, call, between_.block().first(call.x.sources), end);
+        applications += call.x.sources;
     }
     Device &device_;
     const NormalOperator &A_;

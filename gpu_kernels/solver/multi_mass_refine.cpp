@@ -15,12 +15,8 @@ constexpr int residuals_together = 4; // true residuals that load links once
 std::vector<double> MultiMassSolver::true_residuals(int first, int count) {
     const SpinorBlock x = x_.block().from(first).first(count), r = batch_->p.from(first).first(count);
     HalfCall call;
-    call.in = x, call.out = batch_->full_between.block().first(count);
-    call.send_out = true;
-    full_->apply_half(device_, call, Epilogue::plain);
-    call.in = call.out, call.out = r, call.x = x;
-    call.in_sent = true, call.send_out = false;
-    full_->apply_half(device_, call, Epilogue::normal); // without the offset, which shifts do not share
+    call.out = r, call.x = x; // without the offset, which shifts do not share
+    apply(device_, *full_, call, batch_->full_between.block().first(count), Epilogue::normal);
     Offsets offsets{};
     for (int k = 0; k < count; ++k)
         offsets.of[k] = limits_.shifts[first + k].offset;

@@ -3,20 +3,24 @@
 
 namespace milcgpu {
 
+void apply(Device &device, const NormalOperator &A, HalfCall call, const SpinorBlock &between, Epilogue end) {
+    HalfCall first;
+    first.in = call.x, first.out = between;
+    first.send_out = true;
+    A.apply_half(device, first, Epilogue::plain);
+    call.in = between, call.in_sent = true;
+    A.apply_half(device, call, end);
+}
+
 void residual(Device &device, const NormalOperator &A, double shift, const ResidualFields &of, double *sum,
               uint64_t *checksums) {
     if (checksums != nullptr)
         device.fill_zero(checksums, NormalOperator::most_checksums * sizeof *checksums);
     HalfCall call;
-    call.in = of.x, call.out = of.between;
-    call.send_out = true;
-    A.apply_half(device, call, Epilogue::plain);
-    call.in = of.between, call.out = of.out;
-    call.in_sent = true, call.send_out = false;
-    call.x = of.x, call.z = of.b;
+    call.out = of.out, call.x = of.x, call.z = of.b;
     call.a = shift, call.alpha = 1;
     call.sum = sum, call.checksums = checksums;
-    A.apply_half(device, call, Epilogue::residual);
+    apply(device, A, call, of.between, Epilogue::residual);
 }
 
 DeferredSums::DeferredSums(Device &device, const NormalOperator &A)

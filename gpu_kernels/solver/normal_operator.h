@@ -81,6 +81,10 @@ class NormalOperator {
     OperatorSpec spec_;
 };
 
+// Both launches with the epilogue `end` and its arguments: call.out = A call.x for Epilogue::normal. between: room for
+// B x.
+void apply(Device &, const NormalOperator &, HalfCall, const SpinorBlock &between, Epilogue end);
+
 // out = b - A x. *sum (device) = |out|^2; several sources only without a sum. between: room for B x. checksums (device;
 // nullptr: not wanted): those of checked_regions(), as the launch has read the data.
 struct ResidualFields {

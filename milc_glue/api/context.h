@@ -104,8 +104,8 @@ struct milcgpu_context {
     void (*message)(void *, const char *) = nullptr;
     void *user = nullptr;
     mutable milcgpu::Callbacks callbacks;
-    bool lost = false;
-    bool verify = true; // MILCGPU_VERIFY: checksums of the inputs of a solve (verify.h)
+    char lost[400] = ""; // why the device is lost
+    bool verify = true;  // MILCGPU_VERIFY: checksums of the inputs of a solve (verify.h)
     milcgpu::Learns learns = milcgpu::Learns::never;
     double bytes_to_learn = INFINITY;         // device memory for computing them; less for tests
     long sources_reloaded = 0;                // that had changed on the device when their solve ended
@@ -195,8 +195,8 @@ inline bool may_end(milcgpu_context &context, const char *function) noexcept {
 template <class Body> milcgpu_status guarded(milcgpu_context *context, const char *function, const Body &body) {
     const auto failed = [&](Status status, const char *what) {
         set_last_error(function, what);
-        if (context != nullptr && status == Status::device_lost)
-            context->lost = true;
+        if (context != nullptr && status == Status::device_lost && *context->lost == 0)
+            std::snprintf(context->lost, sizeof context->lost, "%s", what);
         return static_cast<milcgpu_status>(status);
     };
     if (is_forked_child())
@@ -207,8 +207,8 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
             if (context->callbacks.running())
                 refuse(in_a_callback);
             context->callbacks.begin();
-            if (context->lost)
-                throw Error(Status::device_lost, "the device of this context was lost earlier; destroy the context");
+            if (*context->lost != 0)
+                throw Error(Status::device_lost, format("the device was lost earlier: %s", context->lost));
             context->ranks->throw_if_broken();
             context->device->begin_call();
         }

@@ -2,6 +2,7 @@
  * serves every MPI. MILC's compiler finds mpi.h. With QMP, messages go through the MPI below it. */
 #include "glue.h"
 #include "milcgpu_milc.h"
+#include <poll.h>
 #include <string.h>
 
 #include "routines.h"
@@ -41,9 +42,8 @@ static void end_ranks_that_do_not_end(int status) {
     int done = 0;
     if (node.own[1] == MPI_COMM_NULL || MPI_Ibarrier(node.own[1], &all) != MPI_SUCCESS)
         return;
-    while (!done && MPI_Wtime() < limit)
-        if (MPI_Test(&all, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-            break;
+    while (MPI_Test(&all, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done && MPI_Wtime() < limit)
+        poll(NULL, 0, 1); /* sleeps for a millisecond */
     if (done)
         return;
     snprintf(why, sizeof why, "rank %d of %d has ended, status %d, and others go on: all ranks end", mynode(),
@@ -144,7 +144,8 @@ void milcgpu_judge(int good) {
 
 void milcgpu_end_of_run(void) {
     if (this_node == 0)
-        fprintf(stderr, "milcgpu: MILC cannot go on: the run ends\n");
+        fprintf(stderr,
+                "milcgpu: MILC cannot go on: the run ends. Start it again from the last lattice that it saved\n");
     milcgpu_stop_all_ranks();
 }
 

@@ -58,8 +58,8 @@ TEST_CASE("milc_host: fields that MILC frees stay in the process, and return to 
 namespace {
 void check_setup(const std::string &program) {
     const bool master = program.find("master") != std::string::npos;
-    for (const auto &[setting, by] : {std::pair("OMP_NUM_THREADS=3", "threads"), std::pair("MILCGPU_TEST=no_pool", "one"),
-                                      std::pair("MILCGPU_OFF=1", "one")})
+    for (const auto &[setting, by] : {std::pair("OMP_NUM_THREADS=3", "threads"),
+                                      std::pair("MILCGPU_TEST=no_pool", "one"), std::pair("MILCGPU_OFF=1", "one")})
         for (const char *layout : {"", " MILC_HOST_LAYOUT=shuffled"}) {
             const std::string set = on_host + setting + layout, as = std::string("setup ") + by;
             const Run r = right(program, set, as, "13 checks");
@@ -85,17 +85,30 @@ TEST_CASE("milc_host: gathers and generators of random numbers have the values o
     check_setup("asqtad-master-P1");
 }
 
-TEST_CASE("milc_host: plaquettes, phases, reunitarized and warm links have every bit of MILC's", "[milc_host][sanitize]") {
+TEST_CASE("milc_host: plaquettes, phases, reunitarized and warm links have every bit of MILC's",
+          "[milc_host][sanitize]") {
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const auto &[setting, by] :
-             {std::pair("OMP_NUM_THREADS=3", "threads"), std::pair("OMP_NUM_THREADS=3 MILC_HOST_OTHER_BITS=1", "threads"),
-              std::pair("MILCGPU_TEST=no_pool", "one"), std::pair("MILCGPU_OFF=1", "one")})
-{
+             {std::pair("OMP_NUM_THREADS=3", "threads"),
+              std::pair("OMP_NUM_THREADS=3 MILC_HOST_OTHER_BITS=1", "threads"),
+              std::pair("MILCGPU_TEST=no_pool", "one"), std::pair("MILCGPU_OFF=1", "one")}) {
             const std::string set = on_host + setting, as = std::string("reload ") + by;
             CHECK(right(program, set, as, "16 checks").count("Unitarity problem") == 2);
             const Run again = run(program, set, as + " again");
             CHECK((again.status == 1 && again.says("rephase: already 0\n")));
         }
+}
+
+TEST_CASE("milc_host: with -ffast-math all threads reunitarize, also if the last bits differ from MILC's",
+          "[milc_host]") {
+    for (const char *setting : {"", "MILC_HOST_OTHER_BITS=1"})
+        CHECK(right("asqtad-P2", on_host + setting, "reload threads fast", "16 checks").count("Unitarity problem") ==
+              2);
+    // Links that differ by more are MILC's own.
+    const Run own = run("asqtad-P2", on_host + "MILC_HOST_OTHER_BITS=1.00000000000001", "reload threads fast");
+    CHECK(own.says("WRONG: links that MILC's own reunitarized "));
+    CHECK(own.says("WRONG: sites whose links MILC's own draws "));
+    CHECK(own.says("\n2 of 16 checks wrong\n"));
 }
 
 TEST_CASE("milc_host: one core is left to the thread that starts the GPU", "[milc_host]") {

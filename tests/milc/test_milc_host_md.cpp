@@ -249,7 +249,9 @@ TEST_CASE("milc_host: molecular dynamics goes on after an error, or ends if only
         for (const char *place : {"fermion", "links", "sum", "action", "plaquette"}) {
             const Run lost = run("asqtad-P2", few + backend, std::string("trajectory device ") + place);
             CHECK(lost.status == 1);
-            CHECK(lost.says("MILC cannot go on: the run ends"));
+            CHECK(lost.says("MILC cannot go on: the run ends. Start it again from the last lattice that it saved"));
+            CHECK(lost.says("lost earlier: host backend: device lost (injected by a test)") ==
+                  (backend == backend_settings().front()));
             CHECK_FALSE(lost.lost_gpu());
             CHECK(own_trajectory("asqtad-P2").numbers().size() > lost.numbers().size());
         }

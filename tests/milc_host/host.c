@@ -165,7 +165,7 @@ void try_setup(int by_threads, const char *what) {
 /* ---- plaquettes and reunitarization ------------------------------------------------------------------------------ */
 
 extern int own_reloads;
-int other_bits(void);
+double other_bits(void);
 void __real_d_plaquette(double *space, double *time);
 void __real_reunitarize_cpu(void);
 void __real_rephase(int flag);
@@ -176,6 +176,17 @@ static su3_matrix *links_in_sites(void) {
     for (i = 0; i < sites_on_node; i++)
         memcpy(&all[4 * i], lattice[i].link, sizeof lattice[i].link);
     return all;
+}
+
+static double last_bits; /* by how much reunitarized links of the two may differ */
+
+static int are_equal(const su3_matrix *ours, const su3_matrix *theirs) {
+    const Real *const x = &ours->e[0][0].real, *const y = &theirs->e[0][0].real;
+    size_t k;
+    int equal = 1;
+    for (k = 0; k < 72 * sites_on_node; k++)
+        equal = equal && fabs(x[k] - y[k]) <= last_bits;
+    return equal;
 }
 
 /* Reunitarizes by both from the same links; returns how many calls of MILC's own ours has made. */
@@ -191,7 +202,7 @@ static int reunitarize_twice(const char *what) {
     reunitarize_cpu();
     own = own_reloads - own;
     ours = links_in_sites();
-    check(memcmp(ours, theirs, 4 * sites_on_node * sizeof *ours) == 0, what, 0);
+    check(are_equal(ours, theirs), what, 0);
     check(memcmp(ours, before, 4 * sites_on_node * sizeof *ours) != 0, "links that reunitarization changes", 0);
     free(before), free(theirs), free(ours);
     return own;
@@ -241,7 +252,7 @@ static void try_fields(void) {
 extern size_t own_warm_sites;
 
 static void try_warm(int by_threads) {
-    const size_t n = sites_on_node, expected = !by_threads ? n : other_bits() ? 1 + n : 1;
+    const size_t n = sites_on_node, expected = !by_threads ? n : other_bits() != 0 && last_bits == 0 ? 1 + n : 1;
     double_prn *const before = generators(), *ours_after, *theirs_after;
     su3_matrix *ours, *theirs;
     size_t i;
@@ -252,16 +263,18 @@ static void try_warm(int by_threads) {
         lattice[i].site_prn = before[i];
     warmlat();
     theirs = links_in_sites(), theirs_after = generators();
-    check(memcmp(ours, theirs, 4 * n * sizeof *ours) == 0, "every bit of a warm start", 0);
+    check(are_equal(ours, theirs), "every bit of a warm start", 0);
     check(memcmp(ours_after, theirs_after, n * sizeof *before) == 0, "generators after a warm start", 0);
     free(before), free(ours_after), free(theirs_after), free(ours), free(theirs);
 }
 
-/* by_threads: all threads do it. again: phases that are out already, which MILC refuses. */
-void try_reload(int by_threads, int again) {
+/* by_threads: all threads do it. again: phases that are out already, which MILC refuses. fast: -ffast-math leaves the
+ * last bits to the compiler. */
+void try_reload(int by_threads, int again, int fast) {
     double ours[2], theirs[2];
     size_t i;
     int own;
+    last_bits = fast ? 1e-15 : 0;
     fill_gauge_field(3);
     rephase(OFF);
     if (again)
@@ -277,7 +290,7 @@ void try_reload(int by_threads, int again) {
     check(own_reloads == own + !by_threads, "plaquettes that MILC's own measured", own_reloads - own);
     __real_d_plaquette(&theirs[0], &theirs[1]);
     check(memcmp(ours, theirs, sizeof ours) == 0, "every bit of the plaquettes", ours[0] - theirs[0]);
-    check(reunitarize_twice("every bit of reunitarized links") == (!by_threads || other_bits()),
+    check(reunitarize_twice("every bit of reunitarized links") == (!by_threads || (other_bits() != 0 && !fast)),
           "links that MILC's own reunitarized", 0);
     lattice[7].link[2].e[0][1].real += 0.1;
     check(reunitarize_twice("links of which MILC reports one") == 1, "MILC's own, which reports a link", 0);

@@ -110,6 +110,12 @@ static void load_gauge(void) {
     snprintf(name, sizeof name, "%d", any(1000));
     new_lattice(name);
 }
+static void warm_start(void) {
+    reload_lattice(WARM, NULL);
+    phases_in = OFF;
+    rephase(ON);
+    invalidate_fermion_links(fn_links);
+}
 static void links_updated(void) { update_u(0.05); }
 static void gauge_force(void) { imp_gauge_force_ks(0.02, F_OFFSET(mom)); }
 static void save_links(void) {
@@ -1064,6 +1070,7 @@ const operation operations[] = {
     {"leave_trajectory", 'g', 2, never, begin},
     /* The gauge field and the momenta. */
     {"load_gauge", 'g', 2, always, load_gauge},
+    {"warm_start", 'g', 1, outside, warm_start},
     {"update_u", 'g', 5, always, links_updated},
     {"gauge_force", 'g', 3, always, gauge_force},
     {"ranmom", 'g', 1, always, ranmom},

@@ -41,7 +41,7 @@ void waiting(const char *fault);
 void sums_of_links(void);
 void try_memory(int kept);
 void try_setup(int by_threads, const char *what);
-void try_reload(int by_threads, int again);
+void try_reload(int by_threads, int again, int fast);
 void try_threads(void);
 void try_pauses(void);
 void try_lattice_file(const char *routines, const char *name);
@@ -193,7 +193,8 @@ int main(int argc, char **argv) {
         normal_exit(failures != 0);
     }
     if (strcmp(fault, "reload") == 0) {
-        try_reload(strcmp(argv[2], "threads") == 0, argc > 3);
+        try_reload(strcmp(argv[2], "threads") == 0, argc > 3 && strcmp(argv[3], "again") == 0,
+                   argc > 3 && strcmp(argv[3], "fast") == 0);
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }

@@ -76,18 +76,19 @@ Real magsq_su3vec(su3_vector *v) {
     return sum;
 }
 
-/* Whether the routines of this run round otherwise than the glue expects. */
-int other_bits(void) { return getenv("MILC_HOST_OTHER_BITS") != NULL; }
+/* Not 0: the routines of this run round otherwise than the glue expects, and multiply by this. */
+double other_bits(void) { return getenv("MILC_HOST_OTHER_BITS") != NULL ? atof(getenv("MILC_HOST_OTHER_BITS")) : 0; }
 
 static int off(Real deviation) { return !(deviation < 0.0001); }
 static int normalize(complex *row) {
     const Real square = row[0].real * row[0].real + row[0].imag * row[0].imag + row[1].real * row[1].real +
                         row[1].imag * row[1].imag + row[2].real * row[2].real + row[2].imag * row[2].imag;
     const Real by = 1.0 / sqrt((double)square), over = sqrt((double)square);
+    const double other = other_bits();
     int c;
     for (c = 0; c < 3; c++) {
-        row[c].real = other_bits() ? row[c].real / over : row[c].real * by;
-        row[c].imag = other_bits() ? row[c].imag / over : row[c].imag * by;
+        row[c].real = other != 0 ? row[c].real / over * other : row[c].real * by;
+        row[c].imag = other != 0 ? row[c].imag / over * other : row[c].imag * by;
     }
     return off(fabs(square - 1.));
 }

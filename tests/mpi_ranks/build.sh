@@ -22,15 +22,17 @@ for name in $names; do
     mpirun=$(dirname "$mpicxx")/mpirun${name#mpicxx}
     [ -x "$mpirun" ] && "$mpicxx" -E -include mpi.h -x c++ /dev/null >/dev/null 2>&1 || continue
     program=$folder/program${name#mpicxx}
-    older="$sources $folder/../libmilcgpu.a $folder/../obj/milc_glue/quda_compat $folder/../flags"
+    older="$sources milc_glue/use_gpu/ranks.c $folder/../libmilcgpu.a $folder/../obj/milc_glue/quda_compat $folder/../flags"
     if [ ! -e "$program" ] || [ -n "$(find $older -newer "$program" -print -quit)" ]; then
         echo "  MPI   $program"
-        OMPI_CXX=$compiler MPICH_CXX=$compiler "$mpicxx" "$@" -o "$program" || exit 1
-        # The header in C, without warnings of this MPI's own types.
-        printf '#include "milc_glue/api/milcgpu_mpi.h"\nint test(void *u, void *h, int *done);\n%s\n' \
-            'int test(void *u, void *h, int *done) { return milcgpu_mpi_test(u, h, done); }' >"$folder/header.c"
-        "$(dirname "$mpicxx")/mpicc${name#mpicxx}" -std=c99 -O2 -Wall -Wextra -Werror -I. -c "$folder/header.c" \
-            -o "$folder/header.o" || exit 1
+        mpicc=$(dirname "$mpicxx")/mpicc${name#mpicxx}
+        for file in milc_glue/use_gpu/ranks.c $sources/milc.c; do # as MILC's make does
+            "$mpicc" -std=c99 -O2 -Wall -Wextra -Werror -DMPI_COMMS -DMILC_PRECISION=2 -DMILC_HOST_hisq -DSINGLE -DFN \
+                -DMILCGPU_MILC=2 -DMILCGPU_GLUE_ranks -I. -Imilc_glue/api -Itests/milc_host -Itests/milc_host/app \
+                -c $file -o "$folder/$(basename $file .c).o" || exit 1
+        done
+        OMPI_CXX=$compiler MPICH_CXX=$compiler "$mpicxx" "$folder/ranks.o" "$folder/milc.o" \
+            -Wl,--wrap=initialize_machine,--wrap=terminate "$@" -o "$program" || exit 1
     fi
     echo "$mpirun $program" >>"$folder/list.new"
 done

@@ -16,5 +16,7 @@ inline void check(bool holds, const std::string &what) {
 int start_as_milc(const milcgpu_messages &library, const milcgpu_messages &decisions);
 void start_plugin(const milcgpu_messages &library, const milcgpu_messages &decisions);
 void lose_a_rank(const milcgpu_messages &library, const milcgpu_messages &decisions);
+// These ranks call MILC's terminate() through milc_glue/use_gpu/ranks.c, the others go on for a minute.
+void terminate_ranks(const char *who);
 // job: points to the MPI_Comm of the ranks.
 void quda_door(const milcgpu_messages &library, void *job);

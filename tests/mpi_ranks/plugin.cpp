@@ -3,11 +3,18 @@
 #include "milc_glue/routines/state.h"
 #include "tests/mpi_ranks/parts.h"
 #include "tests/sized.h"
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <numeric>
+#include <thread>
 
 using namespace milcgpu;
+
+// MILC's (milc.c), which the linker replaces by the glue's.
+extern "C" void initialize_machine(int *argc, char ***argv);
+extern "C" void terminate(int status);
+extern "C" void milcgpu_describe_ranks(milcgpu_milc *milc);
 
 namespace {
 
@@ -90,5 +97,16 @@ void lose_a_rank(const milcgpu_messages &library, const milcgpu_messages &decisi
         std::_Exit(4); // when the launcher ends it
     }
     milcgpu_plugin_agreed(0);
+    check(false, "the job should have ended");
+}
+
+void terminate_ranks(const char *who) {
+    initialize_machine(nullptr, nullptr);
+    auto job = tests::sized<milcgpu_milc>();
+    milcgpu_describe_ranks(&job);
+    check(start_as_milc(*job.messages, *job.decisions) == 1, "the start");
+    if (std::string(who) == "all" || job.rank == std::atoi(who))
+        terminate(4);
+    std::this_thread::sleep_for(std::chrono::minutes(1));
     check(false, "the job should have ended");
 }

@@ -13,6 +13,7 @@
 //   nodes     the solve of `solve` on two nodes with two ranks each
 //   quda      MILC's own GPU switches (quda.cpp)
 //   lost      the last rank stops before a decision of the plugin's ranks: the plugin ends the job
+//   terminate RANK|all   one rank, or each, ends as MILC does after an error
 #include "gpu_kernels/machine/geometry/lattice.h"
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "milc_glue/api/milcgpu_mpi.h"
@@ -650,6 +651,8 @@ int main(int argc, char **argv) {
         missed(*ranks, what == "stopped" ? SIGSTOP : SIGKILL);
         std::this_thread::sleep_for(std::chrono::milliseconds(300)); // until all have reported it
         MPI_Abort(MPI_COMM_WORLD, 3);
+    } else if (what == "terminate") {
+        terminate_ranks(argv[2]);
     } else if (what == "quda") {
         MPI_Comm job = MPI_COMM_WORLD;
         quda_door(table, &job);

@@ -95,7 +95,7 @@ TEST_CASE("mpi: MILC's clover solves and D of Wilson fermions over ranks have th
     with_each_mpi({2, 4}, "clover", "", [](const Run &r, int ranks) {
         all_right(r, ranks, 16);
         CHECK(r.count("milcgpu: compare bicgilu_cl_field: ") == 3);
-        CHECK(r.count("BEYOND TOLERANCE") == 2); // from one rank alone
+        CHECK(r.count("BEYOND TOLERANCE") == 2);      // from one rank alone
         CHECK(r.count("holds NaN or infinity") == 2); // tried again in double
     });
 }
@@ -200,5 +200,31 @@ TEST_CASE("mpi: if a rank of MILC's job is lost, the plugin ends all of them wit
         CHECK(r.count("MILC cannot go on: all ranks end") >= 1);
         CHECK(r.count("the job should have ended") == 0);
         CHECK(r.seconds < 60);
+    });
+}
+
+TEST_CASE("mpi: if one rank alone ends MILC's run after an error, all end 5 s later with the certificate",
+          "[ranks][mpi][plugin][certificate]") {
+    NEED_MPI;
+    const tests::Folder folder;
+    const std::string file = folder.path / "run.json", settings = "MILCGPU_TABLE=" + file;
+    const auto verdict = [&] { return tests::has(tests::text_of(file), "UNFINISHED: MILC stopped before its end"); };
+    for (const int who : {0, 1}) {
+        const std::string rank = std::to_string(who);
+        with_each_mpi({2}, "terminate " + rank, settings, [&](const Run &r, int) {
+            CHECK(r.status != 0);
+            CHECK(r.count("milcgpu: rank " + rank + " of 2 has ended, status 4, and others go on: all ranks end") == 1);
+            CHECK(r.count("the job should have ended") == 0);
+            CHECK(verdict() == (who == 0));
+            CHECK(tests::has(tests::text_of(file), "\"verdict\":\"UNFINISHED: "));
+            CHECK(r.seconds > 5);
+            CHECK(r.seconds < 30);
+        });
+    }
+    with_each_mpi({2}, "terminate all", settings, [&](const Run &r, int) {
+        CHECK(r.count("termination: node ") == 2);
+        CHECK(r.count("others go on") == 0);
+        CHECK(verdict());
+        CHECK(r.seconds < 5);
     });
 }

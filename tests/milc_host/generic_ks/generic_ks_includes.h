@@ -172,6 +172,7 @@ void g_dcomplexsum(double_complex *sum);
 void g_vecdoublesum(double *sums, int n);
 void g_doublesum(double *sum);
 int mynode(void);
+void *mycomm(void);
 int node_number(int x, int y, int z, int t);
 void initialize_machine(int *argc, char ***argv);
 void normal_exit(int status);
