@@ -37,20 +37,23 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
         return view;
     }
     template <Reuse reuse = Reuse::keep> MILCGPU_HD Matrix<Real> load(int parity, int mu, int i) const {
-        return plain_matrix(load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i));
+        if constexpr (is_matrix)
+            return matrix_at(parity, mu, i);
+        else
+            return plain_matrix(load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i));
     }
     // Loads a matrix that is replaced later, or that no later launch reads: subtracts it from the checksum.
     template <Reuse reuse = Reuse::written> MILCGPU_HD Matrix<Real> take(int parity, int mu, int i) const {
         const auto raw = load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i);
         sum.add(i, 0 - weight(raw, parity, mu, i));
-        return plain_matrix(raw);
+        return matrix_of(raw, parity, mu, i);
     }
     // As above, but returns the matrix's weight in the checksum; subtract() subtracts it. Loads between the two need
     // not wait for it.
     template <Reuse reuse> MILCGPU_HD Matrix<Real> take(int parity, int mu, int i, uint64_t &weighs) const {
         const auto raw = load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i);
         weighs = weight(raw, parity, mu, i);
-        return plain_matrix(raw);
+        return matrix_of(raw, parity, mu, i);
     }
     MILCGPU_HD void subtract(int i, uint64_t weighs) const { sum.add(i, 0 - weighs); }
     // Adds back to the checksum a matrix that was taken and stays.
@@ -64,17 +67,30 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
         const auto raw =
             load_link<p, reals, Reuse::written>(data + (parity * directions + mu) * block_bytes, stride, i);
         const uint64_t before = weight(raw, parity, mu, i);
-        Matrix<Real> m = plain_matrix(raw);
+        Matrix<Real> m = matrix_of(raw, parity, mu, i);
         change(m);
         replace(before, parity, mu, i, m);
     }
 
   private:
+    // True if an element of the array is a Matrix<Real>. Compilers would copy it word by word.
+    static constexpr bool is_matrix = MILCGPU_LANES && reals == 18 && p != Precision::half;
+    static MILCGPU_HD void copy_rows([[maybe_unused]] void *to, [[maybe_unused]] const void *from) {
+#if MILCGPU_LANES
+        constexpr int bytes = sizeof(Matrix<Real>) / 3;
+        for (int k = 0; k < 3; ++k)
+            rows::row<Real>(static_cast<const unsigned char *>(from) + k * bytes)
+                .store(static_cast<unsigned char *>(to) + k * bytes);
+#endif
+    }
     // before: the weight of the old matrix, if it counts.
     MILCGPU_HD void replace(uint64_t before, int parity, int mu, int i, const Matrix<Real> &m) const {
         static_assert(reals == 18, "only plain matrices are written");
         RawLink<p, 18> raw = {};
-        MILCGPU_UNROLL
+        if constexpr (is_matrix)
+            copy_rows(raw.w, &m);
+        else
+            MILCGPU_UNROLL
         for (int k = 0; k < 9; ++k) {
             raw.set(2 * k, m.e[k / 3][k % 3].re);
             raw.set(2 * k + 1, m.e[k / 3][k % 3].im);
@@ -86,6 +102,18 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
     MILCGPU_HD uint64_t weight(const RawLink<p, reals> &raw, int parity, int mu, int i) const {
         const auto piece = static_cast<uint32_t>((parity * directions + mu) * (block_bytes / 16));
         return sum.template weight<RawLink<p, reals>::bytes>(raw.w, piece, stride, i);
+    }
+    // raw: the words of the matrix that is stored there.
+    MILCGPU_HD Matrix<Real> matrix_of(const RawLink<p, reals> &raw, int parity, int mu, int i) const {
+        if constexpr (is_matrix)
+            return matrix_at(parity, mu, i);
+        else
+            return plain_matrix(raw);
+    }
+    MILCGPU_HD Matrix<Real> matrix_at(int parity, int mu, int i) const {
+        Matrix<Real> m;
+        copy_rows(&m, data + (parity * directions + mu) * block_bytes + i * sizeof m);
+        return m;
     }
     static MILCGPU_HD Matrix<Real> plain_matrix(const RawLink<p, reals> &raw) {
         const Link<p, reals> link(raw);

@@ -27,12 +27,6 @@ struct NeighboursAtOnce {
 
 namespace lanes {
 
-#if defined(__clang__)
-#define MILCGPU_SHUFFLE(a, b, ...) (static_cast<void>(sizeof(Order)), __builtin_shufflevector(a, b, __VA_ARGS__))
-#else
-#define MILCGPU_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Order{__VA_ARGS__})
-#endif
-
 // A pair has 8 bytes. Memory has four elements of three pairs, one element after the other, in three registers.
 // to_pairs makes register k of the pairs k of all elements; from_pairs does the reverse. Both exchange the same pairs,
 // in another order (the digits in the comments are element and pair).

@@ -1,5 +1,7 @@
 // 3x3 complex algebra in registers: the smallest set that the kernels need. Flop counts: matrix times vector 66.
+// Products of matrices have a second form for CPUs (matrix_rows.h), with the same operations in the same order.
 #pragma once
+#include "gpu_kernels/fields/matrix_rows.h"
 #include "gpu_kernels/machine/portable.h"
 
 namespace milcgpu {
@@ -74,6 +76,10 @@ template <class T> MILCGPU_HD void adjoint_multiply_subtract(Vector<T> &acc, con
 
 // c += a b
 template <class T> MILCGPU_HD_ONCE void multiply_add(Matrix<T> &c, const Matrix<T> &a, const Matrix<T> &b) {
+#if MILCGPU_LANES
+    rows::add_product<T>(
+        c, [&](int row, int k) { return a.e[row][k]; }, rows::factor<T>(b));
+#else
     MILCGPU_UNROLL
     for (int row = 0; row < 3; ++row)
         MILCGPU_UNROLL
@@ -81,6 +87,7 @@ template <class T> MILCGPU_HD_ONCE void multiply_add(Matrix<T> &c, const Matrix<
         MILCGPU_UNROLL
     for (int k = 0; k < 3; ++k)
         c.e[row][column] = plus(c.e[row][column], a.e[row][k], b.e[k][column]);
+#endif
 }
 
 template <class T> MILCGPU_HD Matrix<T> adjoint(const Matrix<T> &a) {
@@ -102,6 +109,13 @@ template <class T> MILCGPU_HD Matrix<T> operator*(const Matrix<T> &a, const Matr
 // sum += a b c^dag, row by row, and sum += a^dag b c, column by column, so that no intermediate matrix is stored.
 template <class T>
 MILCGPU_HD_ONCE void add_staple_up(Matrix<T> &sum, const Matrix<T> &a, const Matrix<T> &b, const Matrix<T> &c) {
+#if MILCGPU_LANES
+    Matrix<T> ab = {};
+    rows::add_product<T>(
+        ab, [&](int row, int k) { return a.e[row][k]; }, rows::factor<T>(b));
+    rows::add_product<T>(
+        sum, [&](int row, int k) { return ab.e[row][k]; }, rows::factor_adjoint<T>(c));
+#else
     MILCGPU_UNROLL
     for (int row = 0; row < 3; ++row) {
         Complex<T> ab[3] = {};
@@ -116,9 +130,17 @@ MILCGPU_HD_ONCE void add_staple_up(Matrix<T> &sum, const Matrix<T> &a, const Mat
         for (int k = 0; k < 3; ++k)
             sum.e[row][column] = plus(sum.e[row][column], ab[k], conj(c.e[column][k]));
     }
+#endif
 }
 template <class T>
 MILCGPU_HD_ONCE void add_staple_down(Matrix<T> &sum, const Matrix<T> &a, const Matrix<T> &b, const Matrix<T> &c) {
+#if MILCGPU_LANES
+    Matrix<T> bc = {};
+    rows::add_product<T>(
+        bc, [&](int row, int k) { return b.e[row][k]; }, rows::factor<T>(c));
+    rows::add_product<T>(
+        sum, [&](int row, int k) { return conj(a.e[k][row]); }, rows::factor<T>(bc));
+#else
     MILCGPU_UNROLL
     for (int column = 0; column < 3; ++column) {
         Complex<T> bc[3] = {};
@@ -133,6 +155,7 @@ MILCGPU_HD_ONCE void add_staple_down(Matrix<T> &sum, const Matrix<T> &a, const M
         for (int k = 0; k < 3; ++k)
             sum.e[row][column] = plus(sum.e[row][column], conj(a.e[k][row]), bc[k]);
     }
+#endif
 }
 
 // c += s a

@@ -3,6 +3,7 @@
 // the GPU never waits for the host. A chunk that is queued after the end does nothing. A loop may have several chunks
 // and replay them in any order.
 #pragma once
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "gpu_kernels/machine/backend/on_all_ranks.h"
 #include <deque>
 #include <functional>
@@ -43,6 +44,20 @@ class ChunkLoop {
         run(look_at, [](int) { return 0; });
     }
     template <class LookAt, class Which> void run(const LookAt &look_at, const Which &which) {
+        if (device_.on_gpu())
+            run_chunks(look_at, which);
+        else
+            with_threads_awake([&] { run_chunks(look_at, which); });
+    }
+
+    // seen: piece k after the chunk that the host looks at. last: once the loop has ended, piece k after the chunk that
+    // was already queued behind it.
+    template <class T> const T *seen(int k) const { return reinterpret_cast<const T *>(place(slot_, k)); }
+    template <class T> const T *last(int k) const { return reinterpret_cast<const T *>(place(1 - slot_, k)); }
+
+  private:
+    static constexpr size_t alignment = 64;
+    template <class LookAt, class Which> void run_chunks(const LookAt &look_at, const Which &which) {
         slot_ = 0;
         int queued = 0;
         const auto queue = [&](int slot) { queue_chunk(which(queued++), slot); };
@@ -62,14 +77,6 @@ class ChunkLoop {
                                            "changed from outside. Solve again");
         }
     }
-
-    // seen: piece k after the chunk that the host looks at. last: once the loop has ended, piece k after the chunk that
-    // was already queued behind it.
-    template <class T> const T *seen(int k) const { return reinterpret_cast<const T *>(place(slot_, k)); }
-    template <class T> const T *last(int k) const { return reinterpret_cast<const T *>(place(1 - slot_, k)); }
-
-  private:
-    static constexpr size_t alignment = 64;
     unsigned char *place(int slot, int k) const {
         unsigned char *at = seen_.get() + slot * bytes_;
         for (int before = 0; before < k; ++before)

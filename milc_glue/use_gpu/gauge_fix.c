@@ -109,6 +109,7 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
     milcgpu_call call = MILCGPU_MEMBERS(.row = MILCGPU_APE_SMEAR, .name = "ape_smear_4D", .needs = MILCGPU_LINKS,
                                         MILCGPU_OUTPUTS(output), .compare = compare_ape_links, .details = &spec);
     call.why_own = iters < 0           ? "MILC's own: the number of iterations is negative, which stands for unit links"
+                   : iters == 0        ? "MILC's own: there are no iterations"
                    : staple_weight < 0 ? "MILC's own: the weight is negative"
                                        : NULL;
     milcgpu_offload(&call, make_ape_links(&call, &spec, &smeared),

@@ -1,6 +1,7 @@
 // How OpenMP threads of the host wait. Each test starts a process, because OpenMP reads its settings once.
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "gpu_kernels/machine/backend/large_pages.h"
+#include "gpu_kernels/machine/error.h"
 #include "milc_glue/api/milcgpu.h"
 #include "tests/install_support.h"
 #include "tests/sized.h"
@@ -154,6 +155,50 @@ TEST_CASE("if threads cannot be started, a call returns a status, and the proces
     const Run r = succeeded(
         shell("OMP_NUM_THREADS=400 /proc/" + std::to_string(getpid()) + "/exe 'more threads than can be started'"));
     CHECK(r.says("said: milcgpu_context_create: 400 OpenMP threads"));
+}
+
+TEST_CASE("threads that are kept awake take the same parts of loops, sleep in pauses, and pass errors on",
+          "[host_threads][sanitize]") {
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(3);
+    const auto thread_of_each = [](int n, bool several) {
+        std::vector<int> threads(n, -1);
+        milcgpu::for_each_on_host(n, several, [&](int i) { threads[i] = threads[i] < 0 ? omp_get_thread_num() : -2; });
+        return threads;
+    };
+    for (const int n : {0, 1, 2, 3, 7, 1000}) {
+        const std::vector<int> apart = thread_of_each(n, true);
+        CHECK(std::is_sorted(apart.begin(), apart.end()));
+        CHECK((n < 3 || (apart.front() == 0 && apart.back() == 2)));
+        CHECK(thread_of_each(n, false) == std::vector<int>(n, 0));
+        milcgpu::with_threads_awake([&] {
+            for (int turn = 0; turn < 100; ++turn)
+                REQUIRE(thread_of_each(n, true) == apart);
+            CHECK(thread_of_each(n, false) == std::vector<int>(n, 0));
+            milcgpu::with_threads_awake([&] { CHECK(thread_of_each(n, true) == apart); });
+        });
+    }
+    const auto fails = [] {
+        milcgpu::with_threads_awake([] { throw milcgpu::Error(milcgpu::Status::no_memory, "planted"); });
+    };
+    CHECK_THROWS_AS(fails(), milcgpu::Error);
+    double spent = 0;
+    std::vector<int> thread(3, -1);
+    milcgpu::with_threads_awake([&] {
+        for (int pause = 0; pause < 20; ++pause) {
+            const std::clock_t begin = std::clock();
+            std::this_thread::sleep_for(std::chrono::milliseconds(10)); // the others wait for this thread
+            milcgpu::for_each_on_host(3, true, [&](int i) {             // and it waits for one of them
+                if (i == 2)
+                    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+                thread[i] = omp_get_thread_num();
+            });
+            spent += 1e3 * double(std::clock() - begin) / CLOCKS_PER_SEC;
+        }
+    });
+    CHECK(thread == std::vector<int>{0, 1, 2});
+    CHECK(spent < 80); // ms; three threads that spin would take 800
+    omp_set_num_threads(before);
 }
 
 TEST_CASE("threads sleep while they wait, unless the environment sets how they wait", "[host_threads]") {

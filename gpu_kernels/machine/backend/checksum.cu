@@ -7,8 +7,8 @@ namespace milcgpu {
 
 namespace {
 
-// A thread takes every `threads`-th piece of every region. A word costs 1.5 multiply-adds, so the pass runs at the
-// speed of memory.
+// A thread takes every `threads`-th piece of every region, on the host consecutive pieces. A word costs 1.5
+// multiply-adds, so the pass runs at the speed of memory.
 struct Add {
     const unsigned char *data[most_regions];
     const uint64_t *kept[most_regions];
@@ -21,16 +21,19 @@ struct Add {
             uint64_t sum = kept[k] != nullptr && i < KeptSum::parts ? 0 - kept[k][i * KeptSum::apart] : 0;
 #if MILCGPU_ON_DEVICE
 #pragma unroll 4
-#endif
             for (size_t at = i; at < pieces[k]; at += threads) {
                 uint32_t words[4];
-#if MILCGPU_ON_DEVICE
                 load_word<16, Reuse::stream>(data[k] + 16 * at, words);
-#else
-                memcpy(words, data[k] + 16 * at, 16);
-#endif
                 sum += weigh<4>(words, static_cast<uint32_t>(at));
             }
+#else
+            const size_t each = (pieces[k] + threads - 1) / threads, end = std::min(pieces[k], (i + 1) * each);
+            for (size_t at = i * each; at < end; ++at) {
+                uint32_t words[4];
+                memcpy(words, data[k] + 16 * at, 16);
+                sum += weigh<4>(words, static_cast<uint32_t>(at));
+            }
+#endif
             atomic_add(&sums[k], sum);
         }
     }
@@ -75,9 +78,10 @@ void take_checksums(Device &device, const Region *regions, int count, uint64_t *
         body.pieces[k] = regions[k].bytes / 16;
         most = std::max(most, body.pieces[k]);
     }
-    // 8 pieces a thread, but no more threads than fill a GPU: each warp ends with an atomic addition.
-    constexpr size_t most_threads = 1 << 18;
-    body.threads = std::min(most_threads, std::max<size_t>((most + 7) / 8, KeptSum::parts));
+    // 8 pieces a thread, but no more threads than fill a GPU: each warp ends with an atomic addition. On the host each
+    // call of the body ends with one, and few_sites calls use all threads.
+    const size_t a_thread = device.on_gpu() ? 8 : 64, most_threads = device.on_gpu() ? 1 << 18 : few_sites;
+    body.threads = std::min(most_threads, std::max<size_t>((most + a_thread - 1) / a_thread, KeptSum::parts));
     launch(device, static_cast<int>(body.threads), body, "take checksums", 256);
 }
 

@@ -4,14 +4,18 @@
 // has a call for this.
 #include "gpu_kernels/machine/backend/host_threads.h"
 #include "gpu_kernels/machine/error.h"
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <fcntl.h>
 #include <future>
 #include <mutex>
 #include <omp.h>
+#include <optional>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -22,6 +26,9 @@ extern "C" __attribute__((weak)) void kmp_set_blocktime(int milliseconds);
 namespace milcgpu {
 
 namespace {
+
+// Where the part of a thread begins, as in OpenMP's static schedule.
+int part_of(int n, int thread, int threads) { return n / threads * thread + std::min(thread, n % threads); }
 
 constexpr int most_idle = 64; // a user who leaves more processors free has room for threads that spin
 
@@ -91,7 +98,125 @@ int add_idle_threads(int count) {
     return idle.get_future().get();
 }
 
+// Waits for other threads: spins first, then sleeps.
+class Signal {
+  public:
+    // Threads that change what `ready` tests call send() afterwards.
+    template <class Ready> void wait(const Ready &ready) {
+        for (int turn = 0; turn < turns; ++turn) {
+            if (ready())
+                return;
+            relax();
+        }
+        std::unique_lock<std::mutex> lock(mutex_);
+        ++asleep_;
+        woken_.wait(lock, ready);
+        --asleep_;
+    }
+    void send() {
+        if (asleep_ == 0)
+            return;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        woken_.notify_all();
+    }
+
+  private:
+    static constexpr int turns = 2000; // about 30 us
+    static void relax() {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        asm volatile("yield");
+#endif
+    }
+    std::atomic<int> asleep_{0};
+    std::mutex mutex_;
+    std::condition_variable woken_;
+};
+
+// The threads of one parallel region, which share one loop after the other. Thread 0 starts the loops.
+class Crew {
+  public:
+    explicit Crew(int threads) : threads_(threads) {}
+    void run(int n, void (*range)(const void *, int, int), const void *what) {
+        n_ = n, range_ = range, what_ = what;
+        at_work_ = threads_ - 1;
+        next_loop();
+        work(0);
+        ended_.wait([this] { return at_work_ == 0; });
+    }
+    void end() {
+        range_ = nullptr;
+        next_loop();
+    }
+    // Thread `thread` takes its part of each loop until the end.
+    void serve(int thread) {
+        for (unsigned seen = 0;;) {
+            started_.wait([&] { return loops_ != seen; });
+            ++seen;
+            if (range_ == nullptr)
+                return;
+            work(thread);
+            if (--at_work_ == 0)
+                ended_.send();
+        }
+    }
+
+  private:
+    void next_loop() {
+        ++loops_;
+        started_.send();
+    }
+    void work(int thread) const { range_(what_, part_of(n_, thread, threads_), part_of(n_, thread + 1, threads_)); }
+    const int threads_;
+    int n_ = 0;
+    void (*range_)(const void *, int, int) = nullptr;
+    const void *what_ = nullptr;
+    std::atomic<unsigned> loops_{0};
+    std::atomic<int> at_work_{0};
+    Signal started_, ended_;
+};
+thread_local Crew *crew = nullptr; // of the loops of this thread
+
 } // namespace
+
+void share_among_threads(int n, bool several, void (*range)(const void *what, int from, int to), const void *what) {
+    if (!several)
+        return range(what, 0, n);
+    if (crew != nullptr)
+        return crew->run(n, range, what);
+#pragma omp parallel
+    {
+        const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
+        range(what, part_of(n, thread, threads), part_of(n, thread + 1, threads));
+    }
+}
+
+void with_threads_awake(const std::function<void()> &work) {
+    if (omp_get_max_threads() == 1 || omp_in_parallel() || crew != nullptr)
+        return work();
+    std::exception_ptr failed;
+    std::optional<Crew> all;
+#pragma omp parallel
+    {
+#pragma omp single
+        all.emplace(omp_get_num_threads());
+        if (const int thread = omp_get_thread_num(); thread > 0) {
+            all->serve(thread);
+        } else {
+            crew = &*all;
+            try {
+                work();
+            } catch (...) {
+                failed = std::current_exception();
+            }
+            crew = nullptr;
+            all->end();
+        }
+    }
+    if (failed)
+        std::rethrow_exception(failed);
+}
 
 void require_threads() {
     static std::mutex one_at_a_time;

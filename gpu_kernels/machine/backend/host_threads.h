@@ -1,6 +1,7 @@
 // OpenMP threads of the host: which loops use several, and how threads wait.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <string>
 
 namespace milcgpu {
@@ -11,6 +12,24 @@ namespace milcgpu {
 // starting a team takes milliseconds.
 constexpr int few_sites = 512;
 constexpr size_t few_bytes = size_t{1} << 17;
+
+// range(what, from, to) for [0, n), or, if `several`, for its parts, one for each thread of this thread's loops.
+void share_among_threads(int n, bool several, void (*range)(const void *what, int from, int to), const void *what);
+
+// body(i) for i in [0, n). several: by all threads, each with consecutive i.
+template <class Body> void for_each_on_host(int n, bool several, const Body &body) {
+    const auto range = [](const void *what, int from, int to) {
+        const Body &of_each = *static_cast<const Body *>(what);
+        for (int i = from; i < to; ++i)
+            of_each(i);
+    };
+    share_among_threads(n, several, range, &body);
+}
+
+// Runs `work`, and keeps the threads awake for the loops in it that share_among_threads() starts: between two of them
+// threads spin for some microseconds before they sleep. To wake a thread takes 20 to 50 us, as long as D on 8^4. Other
+// parallel loops in `work` have one thread.
+void with_threads_awake(const std::function<void()> &work);
 
 // From here on, threads that wait at the end of a parallel loop, or for the next one, sleep. Without this they spin,
 // and take cores from threads that have work if other programs run, too. Does nothing if the user has set how threads

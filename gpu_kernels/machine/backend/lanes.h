@@ -11,6 +11,13 @@
 #define MILCGPU_LANES 0
 #endif
 
+// Numbers of two registers a and b in another order. The caller's Order is a register of their indices.
+#if defined(__clang__)
+#define MILCGPU_SHUFFLE(a, b, ...) (static_cast<void>(sizeof(Order)), __builtin_shufflevector(a, b, __VA_ARGS__))
+#else
+#define MILCGPU_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Order{__VA_ARGS__})
+#endif
+
 namespace milcgpu {
 
 constexpr int lane_bytes = 32; // of a register

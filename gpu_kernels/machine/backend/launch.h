@@ -119,9 +119,7 @@ inline TileOrder order_of_tiles(const Device &device, int sites, int a_tile, con
 
 // sites: the number of sites that the n calls of body cover together.
 template <class Body> void run_on_host(int n, int sites, const Body &body) {
-#pragma omp parallel for schedule(static) if (sites >= few_sites)
-    for (int i = 0; i < n; ++i)
-        body(i);
+    for_each_on_host(n, sites >= few_sites, body);
 }
 
 // Calls body(i) for i in [0, n). block: threads per block on the GPU, a multiple of 64 up to 256.

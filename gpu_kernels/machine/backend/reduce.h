@@ -227,9 +227,8 @@ void run_sum(Device &device, int n, const Body &body, const Last &finish, const 
     if (gate != nullptr && *gate == 0)
         return;
     finish_pending(device, pending);
-#pragma omp parallel for schedule(static) if (n >= few_sites)
-    for (int tile = 0; tile < sum.shape.tiles; ++tile)
-        sum.slots[tile] = sum_of_tile<N>(tile, n, body);
+    for_each_on_host(sum.shape.tiles, n >= few_sites,
+                     [&](int tile) { sum.slots[tile] = sum_of_tile<N>(tile, n, body); });
     if (finish.wanted() && !defer)
         finish(add_up(device, sum));
 }
@@ -442,11 +441,11 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
         host::refuse(what);
     } else {
         // A tile's links stay in the cache for all sources.
-#pragma omp parallel for schedule(static) if (int64_t{n} * sources >= few_sites)
-        for (int tile = 0; tile < sum.shape.tiles; ++tile)
+        for_each_on_host(sum.shape.tiles, int64_t{n} * sources >= few_sites, [&](int tile) {
             for (int source = 0; source < sources; ++source)
                 if (body.open(source))
                     sum.of_source(source).slots[tile] = host::sum_of_tile<N>(tile, n, host::of_source(body, source));
+        });
         for (int source = 0; source < sources && finish.wanted(); ++source)
             if (body.open(source))
                 finish(host::add_up(device, sum.of_source(source)), source);
@@ -477,11 +476,12 @@ void launch_sources(Device &device, int n, int sources, const Body &body, const 
             return;
         constexpr int at_once = host::at_once_of<Body>::value;
         // A tile's links stay in the cache for all sources.
-#pragma omp parallel for schedule(static) if (int64_t{n} * sources >= few_sites)
-        for (int tile = 0; tile < n; tile += tile_sites)
+        for_each_on_host((n + tile_sites - 1) / tile_sites, int64_t{n} * sources >= few_sites, [&](int tile) {
+            const int first = tile * tile_sites;
             for (int source = 0; source < sources; ++source)
-                for (int i = tile; i < std::min(n, tile + tile_sites); i += at_once)
+                for (int i = first; i < std::min(n, first + tile_sites); i += at_once)
                     body.of(std::conditional_t<(at_once > 1), SitesAtOnce, int>{i}, Sources<1>{source, 0, false});
+        });
     }
 }
 
