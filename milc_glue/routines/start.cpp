@@ -122,6 +122,12 @@ std::optional<Settings> settings_if_good() {
     }
 }
 
+void remove_older(const std::string &name) {
+    std::error_code absent;
+    if (std::filesystem::is_regular_file(std::filesystem::symlink_status(name, absent)))
+        std::filesystem::remove(name, absent);
+}
+
 void spare_a_thread(Start &start) {
     const int threads = omp_get_max_threads();
     if (threads < omp_get_num_procs() || threads < 3)
@@ -148,11 +154,21 @@ bool write_file(const std::vector<Ledger> &of_ranks, double run_seconds) {
         const TableKind kind = name.back() == 'v'   ? TableKind::csv
                                : name.back() == 'n' ? TableKind::json
                                                     : TableKind::txt;
+        std::error_code absent;
+        std::filesystem::file_time_type &mine = p.start.file_time;
+        if (const auto seen = std::filesystem::last_write_time(name, absent);
+            !absent && seen > mine && mine != mine.min()) {
+            p.log(0, format("MILCGPU_TABLE: another program also writes %s: give each run a file of its own",
+                            name.c_str()));
+            mine = mine.max(); // once
+        }
         const std::string text = p.certificate.file(kind, of_ranks, run_seconds);
         WholeFile file;
         file.open(name, 0, true); // a pipe would block
         file.write(text.data(), text.size());
         file.finish();
+        if (mine != mine.max())
+            mine = std::filesystem::last_write_time(name, absent);
         return true;
     } catch (const std::exception &error) {
         p.log(0, format("MILCGPU_TABLE: %s. The table at exit comes on stderr", error.what()));
@@ -273,6 +289,8 @@ extern "C" {
 void milcgpu_plugin_begin(int node_ranks) {
     answer_of("memory for fields", "The C library manages it as without milcgpu", 0, [&] {
         const std::optional<Settings> settings = settings_if_good();
+        if (settings) // the run may end before it writes this file: nobody must take an older one for its own
+            remove_older(table_file((*settings)["MILCGPU_TABLE"]));
         if (settings && !settings->is_on("MILCGPU_OFF") && !settings->asks_for("no_pool") &&
             !plugin().start.all_threads_work) {
             use_threads_of_rank(node_ranks);

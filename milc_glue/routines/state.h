@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -30,6 +31,7 @@ struct Start {
     bool tables_are_due = false;   // those at exit
     void (*stopped)() = nullptr;   // prints them if they are due, for a run that does not reach its end
     double file_is_due = INFINITY; // the next time for the file of MILCGPU_TABLE
+    std::filesystem::file_time_type file_time = std::filesystem::file_time_type::min(); // of its last writing
     milcgpu_milc milc{};           // as the door gave it, for a table after a retreat to the host
     std::string name;              // milc.milc
 };

@@ -3,6 +3,8 @@
 #include "tests/milc_host_support.h"
 #include "tests/source_text.h"
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 using namespace tests::milc_host;
@@ -106,6 +108,18 @@ TEST_CASE("certificate: a good run, one with a flipped bit, one that fell back, 
             CHECK(has(certified("inverts none", ".txt,status", whole ? 0 : MILCGPU_EXIT_BAD, "MILC_HOST_INPUT=" + name),
                       "\nverdict: UNFINISHED: MILC did not run all of its input\n") == !whole);
         }
+    const std::string old = folder.path / "old.txt"; // of a run before one that MILC ends before milcgpu starts
+    std::ofstream(old) << "verdict: GOOD\n";
+    CHECK(run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_TABLE=" + old, "setup threads bad").status == 1);
+    CHECK_FALSE(std::filesystem::exists(old));
+    // Another program writes the same file meanwhile.
+    const std::string file = folder.path / "run.txt", pipe = folder.path / "pipe";
+    REQUIRE(std::filesystem::remove(file));
+    tests::succeeded(tests::shell("mkfifo " + pipe + "; ((exec 3>" + pipe + "; for k in $(seq 900); do if [ -e " +
+                                  file + " ]; then break; fi; sleep .01; done; touch -d '1 hour' " + file +
+                                  ") &) >/dev/null 2>&1"));
+    CHECK(has(certified("inverts none", ".txt", 0, "MILC_HOST_INPUT=" + pipe),
+              "\nnote: MILCGPU_TABLE: another program also writes " + file + ": give each run a file of its own\n"));
     const std::string trajectory = certified("trajectory none update", ".txt");
     const Run measured = run("hisq-P2", "MILCGPU_OFF=1", "trajectory none update");
     double space = 0, time = 0;
