@@ -62,11 +62,12 @@ void bench_dslash(const Bench &bench) {
     });
     for (const DslashKernel &row : rows) {
         if (!bench.wants(row.reals) ||
-            (!bench.settings.all_rows && (row.link != row.spinor || row.epilogue == Epilogue::normal)) ||
+            (!bench.settings.all_rows &&
+             ((row.link != row.spinor && !row.lanes) || row.epilogue == Epilogue::normal)) ||
             ((geometry.is_cut() || row.most_sources > 1) && row.epilogue != Epilogue::plain) ||
             (geometry.is_cut() && row.most_sources > 1))
             continue;
-        if (row.lanes && !LaneLinks::fit(geometry, row.link, row.reals))
+        if (row.lanes && !LaneLinks::fit(geometry, row.link))
             continue;
         const HeldLinks held = row.lanes ? links.held_lanes(row.link) : links.held_version(row.link, row.reals);
         const LinkPair pair = held.pair;

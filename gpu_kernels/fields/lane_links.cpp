@@ -26,32 +26,56 @@ void store_neighbours(const CutLattice &lattice, int parity, int block, int coun
     }
 }
 
+// How the links of a block are stored, in units of 1 / per_unit: for each complex number its real parts and its
+// imaginary parts, a lane for each site.
+template <Precision p> struct Stored {
+    using Real = typename LinkReal<p>::Real;
+    static constexpr int lanes = LaneLinks::sites(p), bytes = 2 * lane_bytes; // of a complex number
+    static void store(double re, double im, double, int lane, unsigned char *to) {
+        const Real parts[2] = {static_cast<Real>(re), static_cast<Real>(im)};
+        for (int k = 0; k < 2; ++k)
+            memcpy(to + k * lane_bytes + lane * sizeof(Real), &parts[k], sizeof(Real));
+    }
+};
+// Both in a word of 32 bits, the imaginary part in the lower half. The whole word is the real part, in units of 2^-16:
+// so D needs no mask, and the upper half is rounded with the lower one in mind.
+template <> struct Stored<Precision::half> {
+    using Real = float;
+    static constexpr int lanes = LaneLinks::sites(Precision::half), bytes = lane_bytes;
+    static void store(double re, double im, double per_unit, int lane, unsigned char *to) {
+        const auto rounded = [](double x) { return static_cast<int>(rint(fmin(fmax(x, -32768.0), 32767.0))); };
+        const uint32_t low = static_cast<uint32_t>(rounded(im * per_unit)) & 0xFFFFu,
+                       word = static_cast<uint32_t>(rounded(re * per_unit - low / 65536.0)) << 16 | low;
+        memcpy(to + lane * sizeof word, &word, sizeof word);
+    }
+};
+
 // The loop over a parity is the loop that D makes over it later, so each thread has its links in its own memory.
-template <class T, class From>
-void pack(const CutLattice &lattice, int parity, const LinkField &fat, const LinkField &lng, unsigned char *data,
-          int *neighbours) {
-    const int blocks = lattice.volume() / 2 / Lanes<T>::count;
+template <Precision p, class From>
+void pack(const CutLattice &lattice, int parity, const LinkField &fat, const LinkField &lng,
+          const LaneLinks::Largest &per_unit, unsigned char *data, int *neighbours) {
+    using As = Stored<p>;
+    const int blocks = lattice.volume() / 2 / As::lanes;
 #pragma omp parallel for schedule(static) if (lattice.volume() >= few_sites)
     for (int b = 0; b < blocks; ++b) {
-        unsigned char *link = data + (parity * blocks + b) * LaneLinks::block_bytes;
-        store_neighbours(lattice, parity, b, Lanes<T>::count, neighbours + size_t(b) * links * Lanes<T>::count);
-        int own[Lanes<T>::count];
-        Site sites[Lanes<T>::count];
-        for (int l = 0; l < Lanes<T>::count; ++l)
-            own[l] = b * Lanes<T>::count + lanes::site_of(l, T()), sites[l] = lattice.site(parity, own[l]);
-        for (int k = 0; k < links; ++k, link += reals * lane_bytes) {
+        unsigned char *link = data + (parity * blocks + b) * LaneLinks::block_bytes(p);
+        store_neighbours(lattice, parity, b, As::lanes, neighbours + size_t(b) * links * As::lanes);
+        int own[As::lanes];
+        Site sites[As::lanes];
+        for (int l = 0; l < As::lanes; ++l)
+            own[l] = b * As::lanes + lanes::site_of(l, typename As::Real()), sites[l] = lattice.site(parity, own[l]);
+        for (int k = 0; k < links; ++k, link += reals / 2 * As::bytes) {
             const LaneLinks::Place place = LaneLinks::place(k);
             const LinkField &field = place.is_long ? lng : fat;
             const unsigned char *const from = field.block(place.behind ? 1 - parity : parity, place.mu);
             const int hops = place.is_long ? lattice.third_hop[place.mu] : 1;
-            for (int l = 0; l < Lanes<T>::count; ++l) {
+            for (int l = 0; l < As::lanes; ++l) {
                 From one[reals];
                 memcpy(one, from + (place.behind ? lattice.backward(sites[l], place.mu, hops) : own[l]) * sizeof one,
                        sizeof one);
-                for (int r = 0; r < reals; ++r) {
-                    const T real = static_cast<T>(one[r]);
-                    memcpy(link + r * lane_bytes + l * sizeof(T), &real, sizeof(T));
-                }
+                for (int e = 0; e < reals / 2; ++e)
+                    As::store(one[2 * e], one[2 * e + 1], place.is_long ? per_unit.lng : per_unit.fat, l,
+                              link + e * As::bytes);
             }
         }
     }
@@ -60,9 +84,8 @@ void pack(const CutLattice &lattice, int parity, const LinkField &fat, const Lin
 } // namespace
 #endif
 
-bool LaneLinks::fit(const Geometry &geometry, Precision precision, int long_reals) {
-    const int count = lane_bytes / static_cast<int>(real_bytes(precision));
-    return built(precision, long_reals) && geometry.lattice().extent[0] % 2 == 0 && geometry.sites(0) % count == 0 &&
+bool LaneLinks::fit(const Geometry &geometry, Precision precision) {
+    return MILCGPU_LANES != 0 && geometry.lattice().extent[0] % 2 == 0 && geometry.sites(0) % sites(precision) == 0 &&
            !geometry.cut(0);
 }
 
@@ -71,19 +94,28 @@ size_t LaneLinks::bytes_of(const Geometry &geometry, Precision precision) {
 }
 
 LaneLinks::LaneLinks([[maybe_unused]] Device &device, [[maybe_unused]] const Geometry &geometry,
-                     [[maybe_unused]] const LinkField &fat, [[maybe_unused]] const LinkField &lng, Precision precision)
+                     [[maybe_unused]] const LinkField &fat, [[maybe_unused]] const LinkField &lng, Precision precision,
+                     [[maybe_unused]] const Largest &largest)
     : precision_(precision), links_bytes_(size_t(geometry.volume()) * links * link_bytes(precision, reals)) {
 #if MILCGPU_LANES
     device.collective("memory for links of several sites", [&] {
         data_ = {device, bytes_of(geometry, precision), "links of several sites"};
     });
-    for_real(precision, [&](auto of) {
+    const auto per_unit = [](double most) { return most > 0 ? 32767 / most : 1; };
+    const Largest units{per_unit(largest.fat), per_unit(largest.lng)};
+    const auto pack_as = [&](auto as) {
         for_real(fat.precision(), [&](auto given) {
             for (const int parity : {0, 1})
-                pack<typename LinkReal<of>::Real, typename LinkReal<given>::Real>(
-                    geometry.lattice(), parity, fat, lng, data_.data(), const_cast<int *>(neighbours(parity)));
+                pack<decltype(as)::value, typename LinkReal<decltype(given)::value>::Real>(
+                    geometry.lattice(), parity, fat, lng, units, data_.data(), const_cast<int *>(neighbours(parity)));
         });
-    });
+    };
+    if (precision == Precision::half) {
+        pack_as(std::integral_constant<Precision, Precision::half>());
+        scale_ = {0x1p-16 / units.fat, 0x1p-16 / units.lng};
+    } else {
+        for_real(precision, pack_as);
+    }
     checksum_ = checksum(device, data_.data(), data_.bytes());
 #endif
 }

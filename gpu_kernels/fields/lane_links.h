@@ -11,23 +11,33 @@ namespace milcgpu {
 class LaneLinks {
   public:
     static constexpr int reals = 18, links = 16; // reals of a link; links that D reads at a site
-    static constexpr size_t block_bytes = size_t{links} * reals * lane_bytes;
+    // Consecutive sites of a block: vectors of half links are in single.
+    static constexpr int sites(Precision precision) { return precision == Precision::double_ ? 4 : 8; }
+    static constexpr size_t block_bytes(Precision precision) {
+        return size_t{links} * link_bytes(precision, reals) * sites(precision);
+    }
     // The k-th link of a site. behind: it starts at the neighbour behind, and D applies its adjoint.
     struct Place {
         int mu;
         bool is_long, behind;
     };
     static constexpr Place place(int k) { return {k / 4, k % 4 >= 2, k % 2 != 0}; }
-    // Whether D with links in this precision, and long links of so many reals, takes several sites at once on some
-    // lattice.
-    static constexpr bool built(Precision precision, int long_reals) {
-        return MILCGPU_LANES != 0 && precision != Precision::half && long_reals == reals;
+    // Whether D with vectors and links in these precisions, and long links of so many reals, takes several sites at
+    // once on some lattice.
+    static constexpr bool built(Precision vectors, Precision precision, int long_reals) {
+        return MILCGPU_LANES != 0 && long_reals == reals && vectors != Precision::half &&
+               (precision == vectors || (precision == Precision::half && vectors == Precision::single));
     }
-    // Whether it does so on this lattice.
-    static bool fit(const Geometry &, Precision, int long_reals);
+    // Whether LaneLinks of this precision, of 18 reals, fit this lattice.
+    static bool fit(const Geometry &, Precision);
     static size_t bytes_of(const Geometry &, Precision);
+    // The largest real of each field, on all ranks: half links are stored in units of it.
+    struct Largest {
+        double fat, lng;
+    };
     // Packs fields of 18 reals and scale 1, in double or single. Both must have their ghosts.
-    LaneLinks(Device &, const Geometry &, const LinkField &fat, const LinkField &lng, Precision);
+    LaneLinks(Device &, const Geometry &, const LinkField &fat, const LinkField &lng, Precision,
+              const Largest & = {1, 1});
     const unsigned char *of(int parity) const { return data_.data() + parity * (links_bytes_ / 2); }
     // The neighbours of the sites of a block, for each of its links in turn. If they are consecutive, the first of them
     // is stored as ~index.
@@ -36,10 +46,14 @@ class LaneLinks {
                                              parity * ((data_.bytes() - links_bytes_) / 2));
     }
     Precision precision() const { return precision_; }
+    // A link is scale * (its stored numbers).
+    double fat_scale() const { return scale_.fat; }
+    double long_scale() const { return scale_.lng; }
     Region region() const { return {data_.data(), data_.bytes(), checksum_, "links of several sites"}; }
 
   private:
     Precision precision_;
+    Largest scale_{1, 1};
     size_t links_bytes_; // the neighbours come after the links
     DeviceArray<unsigned char> data_;
     uint64_t checksum_ = 0;

@@ -86,7 +86,7 @@ CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
     report.steps += last_.iterations;
     report.iterations += last_.iterations;
     report.recursion_residual = residual;
-    if (sloppy_->A->spec().spinor == Precision::half)
+    if (sloppy_->A->spec().link == Precision::half)
         report.steps_in_half += last_.iterations;
     if (below_ != nullptr)
         report.steps_in_precise += last_.iterations;

@@ -47,10 +47,12 @@ CgState CgSolver::begin_state(int iteration_limit, double target) const {
     state.target_rr = target;
     state.relative_target = limits_.relative_tolerance;
     const double rounding = full_.A->rounding(Precision::half) / lowest_of(*full_.A, deflation_, limits_.shift);
-    const Precision sloppy = sloppy_->A->spec().spinor;
-    const double delta = limits_.reliable_delta > 0                           ? limits_.reliable_delta
-                         : deflation_ != nullptr || sloppy == Precision::half ? ladder::reliable_delta_with(rounding)
-                                                                              : ladder::reliable_delta(sloppy);
+    const OperatorSpec &sloppy = sloppy_->A->spec();
+    const bool in_half = sloppy.link == Precision::half;
+    const double delta = limits_.reliable_delta > 0                    ? limits_.reliable_delta
+                         : in_half && sloppy.spinor != Precision::half ? ladder::reliable_delta_of_half_links(rounding)
+                         : in_half || deflation_ != nullptr            ? ladder::reliable_delta_with(rounding)
+                                                                       : ladder::reliable_delta(sloppy.spinor);
     state.reliable_factor = has_updates() ? delta * delta : 0;
     state.iteration_limit = iteration_limit;
     return state;
@@ -91,7 +93,7 @@ bool CgSolver::update_reliably(CgReport &report) {
     if (deflation_ != nullptr) // it changes the residual by more than rounding does
         return true;
     report.largest_jump = std::fmax(report.largest_jump, jump);
-    if (!(jump > limits_.jump_limit) || sloppy_->A->spec().spinor != Precision::half || finer_ == nullptr)
+    if (!(jump > limits_.jump_limit) || sloppy_->A->spec().link != Precision::half || finer_ == nullptr)
         return true;
     change_to_finer();
     return false;

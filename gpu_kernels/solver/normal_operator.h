@@ -18,6 +18,7 @@ struct OperatorSpec {
     Precision spinor, link;
     int reals;
     bool for_residuals = false; // applied a few times a solve: copies of its links would not pay
+    bool may_round = false;     // iterates in single between true residuals in double: links may be in half
     bool operator==(const OperatorSpec &o) const { return spinor == o.spinor && link == o.link && reals == o.reals; }
 };
 

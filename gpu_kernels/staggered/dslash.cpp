@@ -36,7 +36,7 @@ const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epi
 namespace {
 KernelKey key_of(const DslashCall &call, Epilogue epilogue) {
     const bool lanes = call.lanes != nullptr;
-    return {call.in.precision,         lanes ? call.in.precision : call.fat->precision(),
+    return {call.in.precision,         lanes ? call.lanes->precision() : call.fat->precision(),
             call.lng->reals(),         epilogue,
             call.in.sources,           4,
             call.checksums != nullptr, lanes};
@@ -45,7 +45,8 @@ KernelKey key_of(const DslashCall &call, Epilogue epilogue) {
 
 void check_call(const DslashCall &call, Epilogue epilogue) {
     const bool checks_fit = call.checksums == nullptr || look_for_dslash(key_of(call, epilogue)) != nullptr;
-    const bool lanes_fit = call.lanes == nullptr || call.lanes->precision() == call.in.precision;
+    const bool lanes_fit =
+        call.lanes == nullptr || LaneLinks::built(call.in.precision, call.lanes->precision(), call.lng->reals());
     if (!fields_fit(call, epilogue) || !checks_fit || !lanes_fit || call.fat->precision() != call.lng->precision() ||
         call.fat->reals() != 18)
         throw Error(Status::bad_argument,

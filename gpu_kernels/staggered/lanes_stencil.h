@@ -1,5 +1,6 @@
 // The stencil of dslash.h for several consecutive sites at once, on the host. At each site it does the arithmetic of
-// hops.h in the same order, so the results have the same bits.
+// hops.h in the same order, so the results have the same bits. Links have the precision of the vectors, or links are in
+// half and vectors in single.
 //
 // A row has nx/2 sites of a parity. In y, z and t the neighbours of consecutive sites of a row are consecutive, too. In
 // x the neighbours are the sites of the same row, shifted by up to two sites, and continue at the other end of the row.
@@ -16,42 +17,52 @@ namespace milcgpu {
 
 // D of one source or of several. The links of a block come from memory for the first source, and from the cache for the
 // others.
-template <class Spinor> struct LanesHops {
+template <class Spinor, Precision link> struct LanesHops {
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
     static constexpr int reach = 3, sites = Real::count, sites_at_once = sites;
+    static constexpr bool has_scales = link == Precision::half;
     static constexpr bool on_host = true;
 
     CutLattice lattice;
     const unsigned char *in, *links;
     const int *neighbours;
-    unsigned end_of_in; // the number of sites of `in`, ghosts included
+    unsigned end_of_in;          // the number of sites of `in`, ghosts included
+    float fat_scale, long_scale; // of half links; all others have the scale 1
 
     void fill(const Device &, const DslashCall &call) {
         lattice = call.lattice;
         end_of_in = static_cast<unsigned>(call.in.stride);
         in = call.in.data, links = call.lanes->of(call.parity), neighbours = call.lanes->neighbours(call.parity);
+        fat_scale = static_cast<float>(call.lanes->fat_scale());
+        long_scale = static_cast<float>(call.lanes->long_scale());
     }
 
-    // The sums of fat and of long links; with one_sum `fat` has both. The links have the scale 1.
+    // The sums of fat and of long links; with one_sum `fat` has both.
     struct Sum {
         Vec fat, lng;
     };
+    Vec scaled(const Sum &sum) const {
+        if constexpr (has_scales)
+            return Real(fat_scale) * sum.fat + Real(long_scale) * sum.lng;
+        else
+            return sum.fat + sum.lng;
+    }
     // A sum has one accumulator: two of them and a vector do not fit in 16 registers. So all fat links come first,
     // unless both have one sum.
     template <bool one_sum = false> MILCGPU_HD Sum all(int first, const unsigned char *from) const {
         const size_t block = first / sites;
-        const unsigned char *const link = links + block * LaneLinks::block_bytes,
-                                   *ahead = link + LaneLinks::block_bytes;
+        const unsigned char *const first_link = links + block * LaneLinks::block_bytes(link),
+                                   *ahead = first_link + LaneLinks::block_bytes(link);
         const int *const at = neighbours + block * LaneLinks::links * sites;
         Sum sum = {};
         const auto add_two = [&](Vec & to, int k) __attribute__((always_inline)) { // k: LaneLinks::place
-            constexpr int bytes = LaneLinks::reals * lane_bytes;
+            constexpr int bytes = LaneLinks::reals / 2 * LaneNumber::bytes;
             const auto neighbour = [&](int of) __attribute__((always_inline)) {
                 return load_spinor<Spinor>(from, 0, NeighboursAtOnce{at + of * sites, end_of_in});
             };
-            add<false>(to, link + k * bytes, ahead, neighbour(k));
-            add<true>(to, link + (k + 1) * bytes, ahead, neighbour(k + 1));
+            add<false>(to, first_link + k * bytes, ahead, neighbour(k));
+            add<true>(to, first_link + (k + 1) * bytes, ahead, neighbour(k + 1));
         };
         for (int mu = 0; mu < 4; ++mu) {
             add_two(sum.fat, 4 * mu);
@@ -64,29 +75,56 @@ template <class Spinor> struct LanesHops {
     }
 
   private:
-    // ahead: the bytes of the next block that are to be prefetched, in the order of memory. The CPU does not prefetch
-    // them soon enough by itself: D from memory took twice as long.
+    // As multiply_add and adjoint_multiply_subtract in su3.h, but each element is loaded where it is used: a matrix of
+    // converted numbers does not fit in the registers. ahead: the bytes of the next block that are to be prefetched, in
+    // the order of memory. The CPU does not prefetch them soon enough by itself: D from memory took twice as long.
     template <bool behind>
-    static MILCGPU_HD void add(Vec &sum, const unsigned char *link, const unsigned char *&ahead, const Vec &x) {
-        Matrix<Real> u;
-        for (int e = 0; e < 9; ++e, link += 2 * lane_bytes, ahead += 2 * lane_bytes) {
-            __builtin_prefetch(ahead);
-            u.e[e / 3][e % 3] = {Real::load(link), Real::load(link + lane_bytes)};
-        }
-        if constexpr (behind)
-            adjoint_multiply_subtract(sum, u, x);
-        else
-            multiply_add(sum, u, x);
+    static MILCGPU_HD void add(Vec &sum, const unsigned char *from, const unsigned char *&ahead, const Vec &x) {
+        constexpr int bytes = LaneNumber::bytes;
+        for (int row = 0; row < 3; ++row)
+            for (int k = 0; k < 3; ++k, ahead += bytes) {
+                if (bytes >= 64 || (3 * row + k) % 2 == 0) // lines of the cache
+                    __builtin_prefetch(ahead);
+                const Complex<Real> u = LaneNumber::load(from + (behind ? 3 * k + row : 3 * row + k) * bytes);
+                if constexpr (behind) {
+                    sum.c[row].re -= u.re * x.c[k].re;
+                    sum.c[row].im -= u.re * x.c[k].im;
+                    sum.c[row].re -= u.im * x.c[k].im;
+                    sum.c[row].im += u.im * x.c[k].re;
+                } else {
+                    sum.c[row].re += u.re * x.c[k].re;
+                    sum.c[row].im += u.re * x.c[k].im;
+                    sum.c[row].re -= u.im * x.c[k].im;
+                    sum.c[row].im += u.im * x.c[k].re;
+                }
+            }
     }
+    // lane_links.cpp has the format.
+    struct LaneNumber {
+        static constexpr int bytes = link == Precision::half ? lane_bytes : 2 * lane_bytes;
+        static MILCGPU_HD Complex<Real> load(const unsigned char *from) {
+            if constexpr (link == Precision::half) {
+                typedef uint32_t Words __attribute__((vector_size(lane_bytes)));
+                typedef int32_t Signed __attribute__((vector_size(lane_bytes)));
+                using Register = typename Real::Register;
+                Words both;
+                memcpy(&both, from, sizeof both);
+                return {Real(__builtin_convertvector(reinterpret_cast<Signed>(both), Register)),
+                        Real(__builtin_convertvector(reinterpret_cast<Signed>(both << 16), Register))};
+            } else {
+                return {Real::load(from), Real::load(from + lane_bytes)};
+            }
+        }
+    };
 };
 
-template <class Spinor, class End> struct LanesStencil : LanesHops<Spinor> {
-    using Base = LanesHops<Spinor>;
+template <class Spinor, Precision link, class End> struct LanesStencil : LanesHops<Spinor, link> {
+    using Base = LanesHops<Spinor, link>;
     End end;
     void operator()(int first, Sums<End::sums> *sums) const {
         StoredSpinor<Spinor> made;
         const auto sum = this->all(first, this->in);
-        const auto of_sites = end(0, SitesAtOnce{first}, sum.fat + sum.lng, made);
+        const auto of_sites = end(0, SitesAtOnce{first}, this->scaled(sum), made);
         for (int n = 0; n < End::sums; ++n)
             for (int l = 0; l < Base::sites; ++l)
                 sums[lanes::site_of(l, typename Base::Real::Number())].v[n] = of_sites.v[n].v[l];
@@ -94,18 +132,18 @@ template <class Spinor, class End> struct LanesStencil : LanesHops<Spinor> {
 };
 
 // For TogetherStencil. It sums as SourcesHops does. The host takes one source after the other.
-template <class Spinor> struct LanesOfSources : LanesHops<Spinor> {
-    using Base = LanesHops<Spinor>;
+template <class Spinor, Precision link> struct LanesOfSources : LanesHops<Spinor, link> {
+    using Base = LanesHops<Spinor, link>;
     using typename Base::Vec;
     using Part = typename Base::Sum;
     static constexpr size_t stride = 0;
-    static constexpr bool one_sum = Spinor::precision != Precision::double_;
+    static constexpr bool one_sum = link == Precision::single;
     size_t source_bytes;
     Vec scaled(const Part &sum) const {
         if constexpr (one_sum)
             return sum.fat;
         else
-            return sum.fat + sum.lng;
+            return Base::scaled(sum);
     }
     template <int, bool, int count>
     void all(const SitesAtOnce &at, const Sources<count> &own, Part (&sum)[count]) const {
@@ -114,16 +152,16 @@ template <class Spinor> struct LanesOfSources : LanesHops<Spinor> {
     }
 };
 
-template <class Scalar> struct OfLanes {
+template <class Scalar, Precision link> struct OfLanes {
     using Call = DslashCall;
     using Where = OnThisBackend;
     using Spinor = SpinorLanes<Scalar>;
     static constexpr const char *name = "launch dslash", *name_of_several = "launch dslash on several sources",
                                 *name_without_sums = "launch dslash on several sources, no sums";
-    template <class End> using OneSource = LanesStencil<Spinor, End>;
+    template <class End> using OneSource = LanesStencil<Spinor, link, End>;
     template <class End> using EachSource = OneSource<End>;
-    using Together = LanesOfSources<Spinor>;
-    static constexpr KernelKey key = {Scalar::precision, Scalar::precision, 18, Epilogue::plain, 1, 4, false, true};
+    using Together = LanesOfSources<Spinor, link>;
+    static constexpr KernelKey key = {Scalar::precision, link, 18, Epilogue::plain, 1, 4, false, true};
 };
 
 } // namespace milcgpu

@@ -9,15 +9,21 @@ StaggeredOperator::StaggeredOperator(const Geometry &geometry, int parity, const
                                      const LinkPair &links, Halo *halo)
     : StencilOperator(geometry, parity, spec, halo), links_(links),
       checked_residual_(look_for_dslash({spec.spinor, spec.link, spec.reals, Epilogue::residual, 1, 4, true})) {
+    const bool lanes = links.lanes != nullptr || (spec.link == Precision::half && spec.spinor != spec.link);
     for (const EpilogueTraits &end : epilogues)
-        one_source_[static_cast<int>(end.epilogue)] =
-            &find_kernel(dslash_table(), "dslash",
-                         {spec.spinor, spec.link, spec.reals, end.epilogue, 1, 4, false, links.lanes != nullptr});
+        one_source_[static_cast<int>(end.epilogue)] = &find_kernel(
+            dslash_table(), "dslash", {spec.spinor, spec.link, spec.reals, end.epilogue, 1, 4, false, lanes});
+}
+
+OperatorSpec StaggeredOperator::of_lanes(OperatorSpec spec) {
+    if (spec.may_round && LaneLinks::built(spec.spinor, Precision::half, spec.reals))
+        spec.link = Precision::half;
+    return spec;
 }
 
 bool StaggeredOperator::takes_lanes(const OperatorSpec &spec) {
     const bool pays = !spec.for_residuals || spec.link != Precision::double_; // in double memory limits D
-    return pays && spec.spinor == spec.link && LaneLinks::built(spec.link, spec.reals);
+    return pays && LaneLinks::built(spec.spinor, spec.link, spec.reals);
 }
 
 const DslashKernel &StaggeredOperator::kernel(Epilogue epilogue, const HalfCall &half) const {

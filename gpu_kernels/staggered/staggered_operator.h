@@ -10,6 +10,8 @@ class StaggeredOperator : public StencilOperator {
     // The link fields must outlive the operator, and so must the halo, which is needed if the geometry is cut. Throws
     // Error(not_built) if there is no kernel.
     StaggeredOperator(const Geometry &, int parity, const OperatorSpec &, const LinkPair &, Halo *halo = nullptr);
+    // How the operator is stored if it takes several sites at once.
+    static OperatorSpec of_lanes(OperatorSpec);
     // Whether the operator takes several sites at once if LaneLinks fit. Fields beside them may have another precision.
     static bool takes_lanes(const OperatorSpec &);
     void apply_half(Device &, const HalfCall &, Epilogue) const override;
@@ -20,7 +22,9 @@ class StaggeredOperator : public StencilOperator {
     // The bound for free fermions with Naik's term: 4 (7/3)^2.
     double highest(double shift) const override { return shift + 21.8; }
     bool takes_several() const override {
-        return look_for_dslash({spec().spinor, spec().link, spec().reals, Epilogue::residual, 2}) != nullptr;
+        const KernelKey &one = *one_source_[0];
+        return look_for_dslash({one.spinor, one.link, one.reals, Epilogue::residual, 2, 4, false, one.lanes}) !=
+               nullptr;
     }
     std::vector<Region> checked_regions() const override;
     bool takes_checksums() const override {

@@ -103,7 +103,8 @@ template <class Where> void lanes_rows([[maybe_unused]] std::vector<DslashKernel
         add_rows_of_one<Of, 1, one_source_block>(table, Of::key);
         add_rows_of_several<Of, 1, SourcesShape<1, 1, 4>>(table, Of::key);
     };
-    add(OfLanes<SpinorSingle>()), add(OfLanes<SpinorDouble>());
+    add(OfLanes<SpinorSingle, Precision::single>()), add(OfLanes<SpinorSingle, Precision::half>());
+    add(OfLanes<SpinorDouble, Precision::double_>());
 #endif
 }
 

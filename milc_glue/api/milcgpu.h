@@ -212,7 +212,8 @@ typedef struct {
                                   it is rounded to the precision of the caller's field (single: 1e-8 to 1e-7 more) */
     double relative_residual;  /* MILC's relative residual; 1 when relative_tolerance is 0, as MILC prints it */
     double recursion_residual; /* the iteration's own residual at its end */
-    int steps_in_half;         /* how many of the steps; fewer than all when the solve changed to single precision */
+    int steps_in_half;         /* how many of the steps had links in half; fewer than all when the solve changed to single
+                                  precision. On the host also steps with vectors in single */
     /* The largest |recomputed residual - the iteration's residual| / |recomputed residual|: the error of the sloppy
      * precision. 0 for several sources together, and while a solve is deflated. */
     double largest_jump;

@@ -55,7 +55,7 @@ struct HoldingOperator : StaggeredOperator {
 } // namespace
 
 bool milcgpu::has_room_for_lanes(const milcgpu_context &context, const OperatorSpec &spec) {
-    return LaneLinks::fit(context.geometry, spec.link, spec.reals) && !context.device->is_half_full();
+    return LaneLinks::fit(context.geometry, spec.link) && !context.device->is_half_full();
 }
 
 // All ranks or none.
@@ -70,8 +70,12 @@ static bool take_lanes(const milcgpu_links &links, const OperatorSpec &spec) {
 }
 
 Operator milcgpu::level_operator(milcgpu_links &links, int parity, OperatorSpec &spec) {
-    const HeldLinks held = take_lanes(links, spec) ? links.links->held_lanes(spec.link)
-                                                   : links.links->held_version(spec.link, spec.reals);
+    const OperatorSpec of_lanes = StaggeredOperator::of_lanes(spec);
+    const bool lanes = take_lanes(links, of_lanes);
+    if (lanes)
+        spec = of_lanes;
+    const HeldLinks held =
+        lanes ? links.links->held_lanes(spec.link) : links.links->held_version(spec.link, spec.reals);
     spec.reals = held.pair.lng->reals(); // what was granted
     return std::make_shared<HoldingOperator>(*links.context, parity, spec, held);
 }

@@ -52,8 +52,9 @@ class StaggeredRun : public DryRun {
                  const WithLanes &with_lanes)
         : geometry_(geometry), host_(host) {
         const OperatorMaker make = [this, parity = a.parity, with_lanes](OperatorSpec &spec) {
-            if (StaggeredOperator::takes_lanes(spec) && with_lanes(spec))
-                lanes_.insert(spec.link);
+            const OperatorSpec of_lanes = StaggeredOperator::of_lanes(spec);
+            if (StaggeredOperator::takes_lanes(of_lanes) && with_lanes(of_lanes))
+                spec = of_lanes, lanes_.insert(spec.link);
             else
                 packed_.insert({spec.link, spec.reals});
             return std::make_shared<const StaggeredOperator>(geometry_, parity, spec, LinkPair());
@@ -113,7 +114,7 @@ milcgpu_status give_plan(const char *function, milcgpu_context *context, const S
 } // namespace
 
 MemoryPlan milcgpu::solve_plan(const Geometry &geometry, Precision host, const SolveArguments &a, int sources) {
-    const auto fits = [&](const OperatorSpec &spec) { return LaneLinks::fit(geometry, spec.link, spec.reals); };
+    const auto fits = [&](const OperatorSpec &spec) { return LaneLinks::fit(geometry, spec.link); };
     return StaggeredRun(geometry, host, a, sources, fits).plan();
 }
 

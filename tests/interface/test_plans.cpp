@@ -95,7 +95,7 @@ void check_plans(const reference::Lattice &lattice, int reals) {
                     const std::string text = solve.text;
                     const int finest = std::string(kind.name) == "several masses" ? MILCGPU_DOUBLE : precise;
                     const bool several_sites =
-                        milcgpu::LaneLinks::fit(session.context->geometry, milcgpu::Precision::double_, 18);
+                        milcgpu::LaneLinks::fit(session.context->geometry, milcgpu::Precision::double_);
                     CHECK(has(text, "packed links") == (sloppy != MILCGPU_DOUBLE || several_sites));
                     CHECK(has(text, "precision") == (sloppy != finest));
                     for (const double scale : {1.0, 1.01}) {

@@ -156,13 +156,13 @@ TEST_CASE("ranks: if one rank is half full, no rank packs links for several site
         if (here.rank() == 1)
             device.set_memory_limit(2 * device.used_bytes() - 1);
         Solve without(here), with(here);
-        with.spec.sloppy.precision = without.spec.sloppy.precision = MILCGPU_SINGLE;
+        with.spec.sloppy.precision = without.spec.sloppy.precision = MILCGPU_DOUBLE;
         demand(without(here));
-        packed[here.rank()] += here.links->links->has_lanes(Precision::single);
+        packed[here.rank()] += here.links->links->has_lanes(Precision::double_);
         device.set_memory_limit(0);
         kept_solvers(*here.context).all.clear();
         demand(with(here));
-        packed[here.rank()] += 2 * here.links->links->has_lanes(Precision::single);
+        packed[here.rank()] += 2 * here.links->links->has_lanes(Precision::double_);
         if (!same_bits(with.x, without.x))
             packed[here.rank()] = -1;
     });
