@@ -64,17 +64,17 @@ static int compare_hisq(const milcgpu_call *call) {
 }
 
 /* Returns a copy of the gauge links, so that these links can be made later. NULL: they are filled at once. Links are
- * deferred on one rank only, if fields may stay on the device and all of MILC's reads of links are known. With
- * auxiliary links this holds in ks_imp_rhmc, where the device applies D. Measurements do not read these links. */
+ * deferred if fields may stay on the device and all of MILC's reads of links are known, on all ranks alike: to fill
+ * them, ranks exchange messages. With auxiliary links this holds in ks_imp_rhmc, where the device applies D.
+ * Measurements do not read these links. */
 static su3_matrix *copy_to_defer(const su3_matrix *links, int with_aux) {
-    su3_matrix *copy = NULL;
+    su3_matrix *copy;
     if (with_aux && (!milcgpu_keeps_solutions() || !milcgpu_plugin_takes_dslash() || milcgpu_plugin_compare()))
         return NULL;
-    if (numnodes() == 1 && milcgpu_plugin_resident() && milcgpu_reads_are_known())
-        copy = (su3_matrix *)milcgpu_plugin_allocate(LINK_BYTES);
-    if (copy == NULL)
+    if (!milcgpu_plugin_resident() || !milcgpu_reads_are_known())
         return NULL;
-    if (milcgpu_gauge_to(copy, links))
+    copy = (su3_matrix *)milcgpu_plugin_allocate(LINK_BYTES);
+    if (!milcgpu_plugin_agreed(copy == NULL) && milcgpu_gauge_to(copy, links))
         return copy;
     free(copy);
     return NULL;
