@@ -90,6 +90,16 @@ template <class T, class Sum, class A> MILCGPU_HD void add_product(Sum &sum, con
     }
 }
 
+// sum += a b^dag for vectors
+template <class T, class Sum, class V> MILCGPU_HD void add_outer(Sum &sum, const V &a, const V &b) {
+    const Row<T> x = conj(row<T>(b.c)), turned = times_i(x);
+    for (int r = 0; r < 3; ++r) {
+        Row<T> of_sum = row<T>(sum.e[r]);
+        of_sum.add(a.c[r].re, x), of_sum.add(a.c[r].im, turned);
+        of_sum.store(sum.e[r]);
+    }
+}
+
 } // namespace rows
 } // namespace milcgpu
 

@@ -184,7 +184,9 @@ void print_tables(const std::vector<Ledger> &of_ranks) {
     p.say_unwritten(true);
     p.count_for_certificate();
     const double run_seconds = wall_seconds() - loaded_at;
-    if (!write_file(of_ranks, run_seconds) || p.verbosity > 0)
+    const bool written = write_file(of_ranks, run_seconds);
+    p.start.file_time = std::filesystem::file_time_type::min(); // whoever writes it now is another run
+    if (!written || p.verbosity > 0)
         p.print(table_of(of_ranks, run_seconds));
     if (p.gauge != nullptr)
         p.log(1, p.gauge->table());

@@ -125,6 +125,7 @@ namespace {
 struct Solved {
     std::vector<double> x;
     int iterations = 0;
+    bool in_half = false;
     double residual = 0;
 };
 
@@ -148,6 +149,8 @@ Solved solve_on(const Fields &fields, const Cut &cut, Backend backend, int preci
         Fields::put(solved.x, x, here.places);
         const int rank = here.rank();
         iterations[rank] = report.iterations, residuals[rank] = report.true_residual;
+        if (rank == 0)
+            solved.in_half = report.steps_in_half > 0;
     });
     well = all_well(endings);
     solved.iterations = iterations[0], solved.residual = residuals[0];
@@ -203,7 +206,9 @@ TEST_CASE("solves over ranks have the iterations and solutions of one rank, and 
                     CAPTURE(direct);
                     const Solved many = solve_on(fields, cut, backend, precise, sloppy, tolerance, well);
                     CHECK(well);
-                    CHECK(std::abs(many.iterations - one.iterations) <= 1);
+                    // D of several sites has links in half, and takes no box that is cut in x.
+                    const int most = many.in_half == one.in_half ? 1 : 3;
+                    CHECK(std::abs(many.iterations - one.iterations) <= most);
                     CHECK(many.residual < tolerance);
                     CHECK(reference::relative_difference(many.x, one.x) < 20 * tolerance);
                 }

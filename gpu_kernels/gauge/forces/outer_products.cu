@@ -22,12 +22,17 @@ template <class S> struct Terms {
     }
 };
 
+// The host's form has the same bits on whole and on cut lattices, however the compiler fuses the other one.
 template <class T> MILCGPU_HD void add_outer(Matrix<T> &sum, const Vector<T> &a, const Vector<T> &b) {
+#if MILCGPU_LANES
+    rows::add_outer<T>(sum, a, b);
+#else
     MILCGPU_UNROLL
     for (int row = 0; row < 3; ++row)
         MILCGPU_UNROLL
     for (int column = 0; column < 3; ++column)
         sum.e[row][column] = plus(sum.e[row][column], a.c[row], conj(b.c[column]));
+#endif
 }
 
 // L: the lattice of the vectors, Lattice or CutLattice. Products may be on a wide box.
