@@ -94,15 +94,15 @@ int milcgpu_plugin_takes_dslash(void);
 int milcgpu_plugin_agreed(int mine);
 /* All ranks call it before MILC ends, while messages still pass. Prints the tables at exit, of all ranks. Without this
  * call they are printed when the process exits, for this rank alone, and say that the run did not end. No other
- * function may be called after it. Returns the status to exit with: `status`, or MILCGPU_EXIT_BAD in place of 0 if
- * MILCGPU_TABLE asks for it, and the run's verdict is bad, or MILC has left input. */
+ * function may be called after it. Returns the status to exit with: `status`, or, if
+ * MILCGPU_TABLE asks for it, MILCGPU_EXIT_BAD in place of 0 if the run's verdict is bad or MILC has left input. */
 enum { MILCGPU_EXIT_BAD = 3 };
 int milcgpu_plugin_exit(int status);
 /* Call it before a rank ends the run after an error: rank 0 prints the tables at exit, of itself alone. 0:
  * they are not due, since milcgpu has not started. */
 int milcgpu_plugin_stopped(void);
-/* Call it before milcgpu_plugin_exit() if MILC leaves a part of its input, because it has an error there or ends too
- * early: MILC then ends with status 0, too. */
+/* Call it before milcgpu_plugin_exit() if MILC stops reading its input at an error, or in the middle of a set of
+ * parameters. MILC ends with status 0 in these cases, too. */
 void milcgpu_plugin_input_left(void);
 /* Call it around a trajectory: entering 1 before, 0 after. A long one logs how far it is. */
 void milcgpu_plugin_trajectory(int entering);
@@ -467,14 +467,14 @@ typedef struct {
     const double *gpu, *cpu;
     const void *sources[3]; /* the third: NULL if there are two */
     int reals;              /* of a source, a site */
-    double factor; /* the largest, by which products are multiplied */
+    double factor;          /* the largest, by which products are multiplied */
     /* MILC's numbers are at most this many times too large, and the GPU's were multiplied by as much; 1: neither. */
     int repeats;
     double seconds, cpu_seconds;
 } milcgpu_plugin_correlators;
 int milcgpu_plugin_compare_correlators(const milcgpu_plugin_correlators *of);
 
-/* ---- baryons. Quarks: three fields for each propagator, NULL: absent ---------------------------------------------- */
+/* ---- baryons. Quarks: three fields for each propagator, NULL: absent --------------------------------------------- */
 
 int milcgpu_plugin_right_baryons(void); /* MILCGPU_BARYONS=right */
 /* What a term reads: bit s of sources[f]: corner s of octet f; bit k of sinks[f]: its shift to corner k. 0: the term is
