@@ -273,7 +273,7 @@ typedef struct {
 /* Message passing that the caller provides (by milcgpu_mpi.h for MPI). The library has none of its own, so that one
  * library serves every MPI. All ranks that share a lattice pass such a table. The library calls these functions only
  * inside its own functions, in their thread, and never after milcgpu_context_destroy. They must not wait. The library
- * does the waiting, and gives up after MILCGPU_TIMEOUT seconds (default 60). */
+ * waits, and fails after MILCGPU_TIMEOUT seconds (default 60). */
 struct milcgpu_messages {
     size_t struct_size;
     int rank, size;           /* among the ranks that share the lattice */
@@ -438,7 +438,7 @@ typedef struct {
     int svd_only;                      /* 1: singular values for every link (slow, for tests) */
     int derivative; /* 1: the last set is the derivative of fat and long links by eps_naik; its eps is not read */
 } milcgpu_fatlink_spec;
-/* All 0; all 0 but for MILC's coefficients of asqtad with tadpole factor u0; the same for HISQ. */
+/* All 0; or MILC's coefficients of asqtad with tadpole factor u0, or of HISQ, and 0 in all other members. */
 void milcgpu_fatlink_defaults(milcgpu_fatlink_spec *spec, size_t size);
 void milcgpu_asqtad_defaults(double u0, milcgpu_fatlink_spec *spec, size_t size);
 void milcgpu_hisq_defaults(milcgpu_fatlink_spec *spec, size_t size);

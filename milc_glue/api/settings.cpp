@@ -39,7 +39,7 @@ std::vector<std::string> words_between_commas(const std::string &text) {
 
 const std::string cut = "cut=", memory = "memory="; // words with letters, or with a number, behind them
 
-// Of the word memory=BYTES; 0: it has no such number.
+// The number in the word memory=BYTES; 0: it has no such number.
 int bytes_of(const std::string &word) {
     const std::string digits = word.substr(memory.size());
     constexpr size_t most_digits = 7;
