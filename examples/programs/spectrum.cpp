@@ -417,7 +417,8 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("precisions", "P", s.precisions, "precisions of the solves", pair_name(false));
     add_backend(arguments, s.backend, false);
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "write the correlators and masses of pion, rho and nucleon into this file", file_name());
+    arguments.add("csv", "FILE", s.csv, "write the correlators and masses of pion, rho and nucleon into this file",
+                  file_name());
     return arguments.parse(argc, argv);
 }
 
