@@ -8,7 +8,7 @@ namespace milcgpu {
 
 namespace {
 constexpr const char *owner = "multi-mass vectors";
-constexpr int residuals_together = 4; // true residuals that load links once
+constexpr int residuals_together = 9; // most true residuals in one launch of D
 } // namespace
 
 // Stores b - A x of `count` shifts from `first` on in batch_->p. Returns their squared norms.
