@@ -640,7 +640,8 @@ bool same_state(const State &a, const State &b) {
 
 namespace {
 
-// The name of the first part with a number that is neither near that of a right state nor the one of `before`, if given.
+// The name of the first part with a number that is neither near that of a right state nor the one of `before`, if
+// given.
 std::string first_wrong(const Call &call, const State &now, const State &right, const State *before = nullptr) {
     for (size_t k = 0; k < right.size(); ++k) {
         if (k >= now.size() || now[k].numbers.size() != right[k].numbers.size())
@@ -651,9 +652,9 @@ std::string first_wrong(const Call &call, const State &now, const State &right, 
         double largest = 0;
         for (const double number : b)
             largest = std::fmax(largest, std::abs(number));
-        const double allowed = largest * (right[k].name == "eigenvalues" ? 0.1 // as milcgpu_eigen.h says
+        const double allowed = largest * (right[k].name == "eigenvalues"  ? 0.1 // as milcgpu_eigen.h says
                                           : is_of_a_solve(call, right[k]) ? 1e-7
-                                                                         : 1e-12);
+                                                                          : 1e-12);
         for (size_t i = 0; i < a.size(); ++i)
             if (!(std::abs(a[i] - b[i]) <= allowed) && (before == nullptr || a[i] != (*before)[k].numbers[i]))
                 return right[k].name;
@@ -687,7 +688,7 @@ FaultedCall run_with_fault(World &w, const Call &call, const State &clean, const
         ran.next = call.with(w).run(); // prepares handles of the call again
     }
     if (ran.wrong.empty())
-        ran.wrong = ran.next == MILCGPU_OK                ? first_wrong(call, w.state(), clean)
+        ran.wrong = ran.next == MILCGPU_OK            ? first_wrong(call, w.state(), clean)
                     : same_state(w.outputs(), before) ? ""
                                                       : "outputs of the next call";
     return ran;

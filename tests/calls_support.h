@@ -1,7 +1,7 @@
 // The table of all calls of the C interface: each function once with right arguments, and again as variants that work
 // in another way. Walkers over it: test_calls.cpp (NULL and wrong numbers, signs of links, ranks that differ),
-// test_flips_calls.cpp, test_cut_calls.cpp, test_faults.cpp; tests/cuda_faults makes calls of the CUDA runtime fail in it. A function that is not in
-// the table fails a test. Nothing here needs Catch.
+// test_flips_calls.cpp, test_cut_calls.cpp, test_faults.cpp; tests/cuda_faults makes calls of the CUDA runtime fail in
+// it. A function that is not in the table fails a test. Nothing here needs Catch.
 #pragma once
 #include "milc_glue/api/members.h"
 #include "tests/reference/lattice.h"

@@ -46,8 +46,8 @@ int main(void) {
     for (int k = 0; k < n; ++k)
         printf("source %d: %d steps together, true residual %.1e\n", k, reports[k].steps, reports[k].true_residual);
 
-    /* Source 0 of mass 0 was solved in both ways. Each residual allows a relative difference of (1e-10 / 4 m^2)^2 in the
-     * squares. */
+    /* Source 0 of mass 0 was solved in both ways. Each residual allows a relative difference of (1e-10 / 4 m^2)^2 in
+     * the squares. */
     const int good =
         small("one source, both ways: difference", distance(of_sources[0], of_masses[0], 6 * even_sites), 1e-15);
     milcgpu_links_destroy(links);

@@ -9,8 +9,8 @@
  * A damaged or foreign file gives BAD_ARGUMENT on all ranks, with its name, the byte, what is wrong and what to do: too
  * short, extents of another lattice, no known format, sites in an order of their own (MILC's save_checkpoint),
  * checksums or a plaquette that do not fit the data, or a head that contradicts itself. If its head shows the fault,
- * `links` is untouched. After a wrong checksum or plaquette `links` holds what was read; if the disk failed, or the file
- * became shorter meanwhile, it holds 0. If memory runs out during the read, it holds a part of the file.
+ * `links` is untouched. After a wrong checksum or plaquette `links` holds what was read; if the disk failed, or the
+ * file became shorter meanwhile, it holds 0. If memory runs out during the read, it holds a part of the file.
  */
 #ifndef MILCGPU_FILE_H
 #define MILCGPU_FILE_H
@@ -57,9 +57,9 @@ milcgpu_status milcgpu_gauge_file_write(milcgpu_context *context, const char *pa
 
 typedef struct {
     size_t struct_size;
-    int precision;                           /* of the numbers in the file, single or double */
-    int rows;                                /* of each link: 3, or 2, which must be in SU(3) then; 0: 3 */
-    int sequence_number;                     /* of the configuration in its ensemble */
+    int precision;                            /* of the numbers in the file, single or double */
+    int rows;                                 /* of each link: 3, or 2, which must be in SU(3) then; 0: 3 */
+    int sequence_number;                      /* of the configuration in its ensemble */
     const char *ensemble_id, *ensemble_label; /* at most 100 printable characters; NULL: none. Rank 0's are written */
 } milcgpu_nersc_spec;
 void milcgpu_nersc_defaults(milcgpu_nersc_spec *spec, size_t size); /* single precision */

@@ -103,11 +103,11 @@ void require_sums(const std::string &path, const SiteFileHead &head, const SumPa
 // NERSC in big endian.
 struct GaugeForm {
     FileKind kind = FileKind::milc;
-    std::string time = {};                // of writing; version 5 keeps at most 63 characters
-    int real_bytes = 4;                   // scidac, nersc: 4 or 8
-    std::string about = {}, record = {};  // scidac: the texts (XML) of the file and of the field
-    std::optional<std::string> lfn = {};  // scidac: ILDG, with this name
-    int rows = 3;                         // nersc: 2 leaves the third rows out
+    std::string time = {};                  // of writing; version 5 keeps at most 63 characters
+    int real_bytes = 4;                     // scidac, nersc: 4 or 8
+    std::string about = {}, record = {};    // scidac: the texts (XML) of the file and of the field
+    std::optional<std::string> lfn = {};    // scidac: ILDG, with this name
+    int rows = 3;                           // nersc: 2 leaves the third rows out
     double plaquette = NAN, link_trace = 0; // nersc: means of Re tr / 3
     std::string ensemble_id = {}, ensemble_label = {};
     int sequence_number = 0;

@@ -169,8 +169,7 @@ void apply_with_ghosts(milcgpu_vectors &of, const HeldLinks &links, int index, i
 
 constexpr int dslash_together = 4; // vectors for which a launch of D in double loads links once
 
-// How many successive vectors from `index` on are solutions of which D was not computed, if there is memory for D of
-// them.
+// The number of consecutive vectors from `index` on that are solutions without their D. 1 if memory is short.
 int solutions_from(const milcgpu_vectors &of, int index, int parity) {
     int count = 1;
     for (int k = index + 1; k < std::min(of.count(), index + dslash_together); ++k, ++count)
@@ -179,12 +178,12 @@ int solutions_from(const milcgpu_vectors &of, int index, int parity) {
     return of.context->device->free_bytes() > 2 * count * of.parity[parity][index].bytes() ? count : 1;
 }
 
-// Vector `index` on `parity` = D of its other part. Solutions that follow it get theirs now, too (Ahead).
+// Vector `index` on `parity` = D of its other part. D of the solutions behind it is computed at once (Ahead).
 void apply_ahead(milcgpu_vectors &of, const HeldLinks &links, uint64_t tag, int index, int parity) {
     milcgpu_vectors::Ahead &ahead = of.ahead;
     const SpinorBlock out = of.parity[parity][index];
     begin_filling(of, index, 1, parity);
-    // What a rank loads, or has lost, may be empty on this rank alone.
+    // A vector may be empty, or its D out of date, on one rank alone.
     const bool is_there = ahead.links == tag && ahead.has(index, parity);
     const std::vector<int> counts = of.context->ranks->gathered("the number of vectors that D is applied to",
                                                                 is_there ? 0 : solutions_from(of, index, parity));

@@ -13,10 +13,10 @@ struct milcgpu_vectors {
     milcgpu::SpinorField parity[2]; // one source per vector
     mutable std::vector<bool> filled[2];
     mutable std::vector<std::optional<uint64_t>> sums[2]; // checksums; some vectors have none
-    mutable std::vector<bool> behind[2];                  // parts whose other part has been written since they were
+    mutable std::vector<bool> behind[2];                  // parts that are older than the vector's other part
     milcgpu::DeviceArray<uint64_t> scratch;               // for a checksum: a check of a vector must allocate nothing
-    // D of vectors first, first + 1, ... on `parity`, computed at once because MILC asks for D of all solutions one
-    // after the other. It becomes part of a vector when that vector's call comes.
+    // D of vectors first, first + 1, ... on `parity`, computed at once because MILC requests D of all solutions, one
+    // after the other. The call for a vector copies its D into the vector.
     struct Ahead {
         milcgpu::SpinorField results;
         int first = 0, parity = 0;

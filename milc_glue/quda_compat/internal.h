@@ -14,8 +14,8 @@ namespace milcgpu::quda {
 // This rank's part of the lattice.
 struct Lattice {
     milcgpu_milc_box box{};
-    int ranks = 0;                             // 0: not known yet
-    bool has_messages = false;                 // of several ranks
+    int ranks = 0;             // 0: not known yet
+    bool has_messages = false; // of several ranks
     milcgpu_messages messages[MILCGPU_QUDA_TABLES]{};
 
     int n(int mu) const { return box.extent[mu]; }
@@ -31,7 +31,7 @@ extern Lattice lattice;
 
 // State that calls leave for later calls.
 struct State {
-    int precision = 0;                       // of MILC's fields; 0: not started
+    int precision = 0; // of MILC's fields; 0: not started
     bool zero_links_logged = false;
     QudaHisqParams_t hisq{1, 0, 0, 0, 5e-5}; // the last that MILC passed
     struct {

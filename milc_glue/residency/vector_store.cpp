@@ -54,8 +54,8 @@ bool VectorStore::Held::is_on_host() const {
     return is_mapped(at.data, at.count * at.pitch) && field.is_untouched();
 }
 
-// Runs inside any call that allocates: it allocates nothing on the device, and enters no call of the C interface. MILC's
-// own field does not count: MILC may change it later.
+// Runs inside any call that allocates: it allocates nothing on the device, and enters no call of the C interface.
+// MILC's own field does not count: MILC may change it later.
 bool VectorStore::has_on_host(Held &held) const {
     if (held.copy != nullptr && held.is_on_host())
         return true;

@@ -269,7 +269,8 @@ void Learning::make(const Vectors &wanted, double memory) {
             if (wall_seconds() - logged < between_lines)
                 return;
             logged = wall_seconds();
-            context_.log(1, [&] { return format("eigenvectors for further solves: %d of %d Lanczos vectors", done, of); });
+            context_.log(1,
+                         [&] { return format("eigenvectors for further solves: %d of %d Lanczos vectors", done, of); });
         };
         vectors_ = lowest_of(links_, parity_, limits, progress, report);
     });

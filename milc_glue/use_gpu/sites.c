@@ -2,8 +2,8 @@
  * routine to the next (updates.c, fermion_force.c). A routine that MILC does first calls milcgpu_need for the host's
  * copy, and MILC's writes are announced to the plugin. Links on the device always include the phases; phases_in says
  * whether the links in the sites do. */
-#include "reload.h"
 #include "sites.h"
+#include "reload.h"
 
 #include "routines.h"
 

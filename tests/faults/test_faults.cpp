@@ -49,8 +49,8 @@ std::vector<Call> calls_with_faults() {
 
 // Runs each call with fault n for every `step`th n until it is not reached any more, from 0, 1, ... on in turn;
 // plant(device, n) plants it, lift(device) tells whether it has happened and takes it back. Failures have `status`.
-// Returns the faults and the failures of all calls, the failures that wrote outputs, by name, and how many left a handle
-// empty.
+// Returns the faults and the failures of all calls, the failures that wrote outputs, by name, and how many left a
+// handle empty.
 struct Counts {
     int faults = 0, failures = 0, emptied = 0;
     std::string written;

@@ -160,14 +160,16 @@ TEST_CASE("the oldest header of each struct is accepted: its size, and the offse
         for (const Member &m : table)
             offsets += m.offset < bytes ? m.offset : 0;
     };
-    for (const Table *table :
-         {&members_of<milcgpu_solve_spec>, &members_of<milcgpu_multi_mass_spec>, &members_of<milcgpu_fatlink_spec>,
-          &members_of<milcgpu_force_spec>, &members_of<milcgpu_eigen_spec>, &members_of<milcgpu_nersc_spec>,
-          &members_of<milcgpu_gauge_fix_spec>, &members_of<milcgpu_ape_spec>, &members_of<milcgpu_hyp_spec>,
-          &members_of<milcgpu_flow_spec>, &members_of<milcgpu_stout_spec>, &members_of<milcgpu_meson_links_spec>,
-          &members_of<milcgpu_meson_spec>, &members_of<milcgpu_dirac_spec>, &members_of<milcgpu_dirac_meson_spec>,
-          &members_of<milcgpu_laplace_spec>, &members_of<milcgpu_laplace_solve_spec>, &members_of<milcgpu_wilson_spec>,
-          &members_of<milcgpu_tie_up_spec>, &members_of<milcgpu_gb_spec>})
+    for (const Table *table : {&members_of<milcgpu_solve_spec>,         &members_of<milcgpu_multi_mass_spec>,
+                               &members_of<milcgpu_fatlink_spec>,       &members_of<milcgpu_force_spec>,
+                               &members_of<milcgpu_eigen_spec>,         &members_of<milcgpu_nersc_spec>,
+                               &members_of<milcgpu_gauge_fix_spec>,     &members_of<milcgpu_ape_spec>,
+                               &members_of<milcgpu_hyp_spec>,           &members_of<milcgpu_flow_spec>,
+                               &members_of<milcgpu_stout_spec>,         &members_of<milcgpu_meson_links_spec>,
+                               &members_of<milcgpu_meson_spec>,         &members_of<milcgpu_dirac_spec>,
+                               &members_of<milcgpu_dirac_meson_spec>,   &members_of<milcgpu_laplace_spec>,
+                               &members_of<milcgpu_laplace_solve_spec>, &members_of<milcgpu_wilson_spec>,
+                               &members_of<milcgpu_tie_up_spec>,        &members_of<milcgpu_gb_spec>})
         add(*table);
     for (const auto &[name, numbers] : now) {
         CAPTURE(name);

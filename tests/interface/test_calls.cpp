@@ -1,5 +1,6 @@
 // Walkers over the table of all calls of the C interface (calls_support.h): pointers that are NULL, numbers out of
-// range, links of the wrong signs, ranks that differ in one argument or member. And docs/headers.md, which is made of it.
+// range, links of the wrong signs, ranks that differ in one argument or member. And docs/headers.md, which is made of
+// it.
 #include "milc_glue/api/context.h"
 #include "tests/calls_whole.h"
 #include "tests/cut_support.h"

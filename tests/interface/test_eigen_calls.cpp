@@ -119,7 +119,8 @@ TEST_CASE("the C interface computes one eigenvector, and as many as a lattice ha
             exact.tolerance = 1e-9;
             Handle none, in_double;
             CHECK(milcgpu_eigenvectors_compute(session.links, &exact, &none.of, nullptr) == MILCGPU_NOT_CONVERGED);
-            CHECK(has(milcgpu_last_error(), "above the tolerance 1.0e-09: set a larger one, or keep vectors in double"));
+            CHECK(
+                has(milcgpu_last_error(), "above the tolerance 1.0e-09: set a larger one, or keep vectors in double"));
             exact.precision = MILCGPU_DOUBLE;
             CHECK(milcgpu_eigenvectors_compute(session.links, &exact, &in_double.of, nullptr) == MILCGPU_OK);
             CHECK(s.status == MILCGPU_OK);

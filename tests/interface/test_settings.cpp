@@ -78,7 +78,8 @@ TEST_CASE("if memory is short, the plan of memory is smaller where no packed lin
         const size_t with_room = plan("double");
         Device &device = *plugin().context->device;
         device.set_memory_limit(device.used_bytes());
-        const size_t lanes = Device::allocated_bytes(LaneLinks::bytes_of(plugin().context->geometry, Precision::double_));
+        const size_t lanes =
+            Device::allocated_bytes(LaneLinks::bytes_of(plugin().context->geometry, Precision::double_));
         CHECK(with_room == plan("double") + (MILCGPU_LANES ? lanes : 0)); // links of several sites
         CHECK(plan("double") < plan("double-half"));
         CHECK(plan("double-half") < plan("double-single"));

@@ -71,9 +71,10 @@ TEST_CASE("milc_twin: these steps, which once gave wrong numbers or ended the ru
                " write_copy:e729f28caa8a0402"},
         Replay{"if one rank alone lacks memory for solutions, no rank keeps them on the device",
                "begin:1 invert:1 short_of_memory:1 invert_masses:1", " MILC_TWIN_RANKS=2"},
-        Replay{"a warm start, whose links all threads draw, is MILC's own on each rank",
-               "begin:1 warm_start:1 read_gauge:1 plaquette:1 warm_start:1 read_links:1 solve:1 update_u:1 read_gauge:1",
-               " MILC_TWIN_RANKS=2"},
+        Replay{
+            "a warm start, whose links all threads draw, is MILC's own on each rank",
+            "begin:1 warm_start:1 read_gauge:1 plaquette:1 warm_start:1 read_links:1 solve:1 update_u:1 read_gauge:1",
+            " MILC_TWIN_RANKS=2"},
         Replay{"quarks that MILC has cached are tied up as they were then",
                "begin:c28ffa03924d1ee5 cache_octet:7d1c3674cdc03f87 cache_octet:f4f96d7bc6f8f89a"
                " write_quark:19a0c52bedcd16e0 cache_octet:7d8b1405a32e0cd4 tie_octets:786772b3c611638"},
@@ -82,10 +83,10 @@ TEST_CASE("milc_twin: these steps, which once gave wrong numbers or ended the ru
                " nucleon_and_delta:3d356d856eee3357 cache_octet:c71003e499664b8a write_quark:ccb7b5d4d34aa4aa"
                " cache_octet:e67c5a5fd5d9b495 tie_octets:8bf339333745094e",
                " MILC_TWIN_MEASURES=1"});
-    const Run r = run("hisq-newer-P2",
-                      std::string("MILCGPU_BACKEND=host MILCGPU_TEST=keep,share_gpu MILC_TWIN_ADDRESSES=again") +
-                          replay.more,
-                      std::string("twin steps ") + replay.steps);
+    const Run r =
+        run("hisq-newer-P2",
+            std::string("MILCGPU_BACKEND=host MILCGPU_TEST=keep,share_gpu MILC_TWIN_ADDRESSES=again") + replay.more,
+            std::string("twin steps ") + replay.steps);
     INFO(replay.rule);
     CHECK(r.status == 0);
     CHECK(r.says("no difference"));

@@ -115,8 +115,8 @@ static void try_local(int *r0, su3_vector *src, su3_vector *ours, su3_vector *th
 #ifdef MILC_HOST_MASTER
     const int threads = 0;
 #else
-    const int threads = milcgpu_plugin_active() && !milcgpu_plugin_compare() &&
-                        milcgpu_plugin_by_all_threads(0, NULL, NULL) == 0;
+    const int threads =
+        milcgpu_plugin_active() && !milcgpu_plugin_compare() && milcgpu_plugin_by_all_threads(0, NULL, NULL) == 0;
 #endif
     int spin;
     for (spin = 0; spin < 16; spin++) {

@@ -226,8 +226,8 @@ static void try_masses(fn_links_t *fn, enum set_type set, int origin_t, int own_
     set_links = fn;
     for (j = 0; j < 3; j++)
         qic[j].inv_type = UMLTYPE;
-    solve_ksprop(set, UMLTYPE, 3, starts, NULL, NULL, NULL, solutions, sources, NULL, qic, parameters, 0,
-                 phases, origin, 1);
+    solve_ksprop(set, UMLTYPE, 3, starts, NULL, NULL, NULL, solutions, sources, NULL, qic, parameters, 0, phases,
+                 origin, 1);
     check(solved_set == expected, "set type of several masses", solved_set);
     for (j = 0; j < 3; j++)
         for (color = 0; color < 3; color++) {

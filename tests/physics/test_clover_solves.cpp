@@ -51,8 +51,7 @@ TEST_CASE("the even-odd operator with a clover term and its adjoint are the refe
                     CHECK(M.flops() - plain.flops() == clover_flops * lattice.volume());
                     CHECK(M.bytes() - plain.bytes() == clover_bytes(row.spinor) * lattice.volume());
                     const SpinorField x = bench.upload(in, parity, row.spinor),
-                                      w = bench.upload(with, parity, row.spinor),
-                                      out = M.vectors(bench.device, "test");
+                                      w = bench.upload(with, parity, row.spinor), out = M.vectors(bench.device, "test");
                     const DeviceArray<double> sums(bench.device, matrix_sums, "test");
                     for (const int sign : {1, -1}) {
                         MatrixCall call;

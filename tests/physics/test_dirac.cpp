@@ -702,7 +702,8 @@ TEST_CASE("contractions of Dirac fields refuse bad input by name and leave outpu
         refused(sites(0, &in_single, &in_single, &to), "to is in double precision");
         refused(sites(0, &narrow, &right, &to), "phi: pitch of 184 bytes");
         psi[24 * 7 + 13] = NAN;
-        refused(sites(MILCGPU_OPEN_SPIN, &left, &right, &to), "psi: the site x y z t = 0 3 1 0 holds", MILCGPU_NAN_OR_INF);
+        refused(sites(MILCGPU_OPEN_SPIN, &left, &right, &to), "psi: the site x y z t = 0 3 1 0 holds",
+                MILCGPU_NAN_OR_INF);
         psi[24 * 7 + 13] = 1e300, phi[24 * 7 + 13] = 1e300;
         refused(sites(MILCGPU_OPEN_SPIN, &left, &right, &to), "so large", MILCGPU_NAN_OR_INF);
         const milcgpu_momentum rest{{0, 0, 0}, {3, 3, 3}}, wrong{{0, 0, 0}, {3, 4, 3}};

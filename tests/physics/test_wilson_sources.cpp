@@ -116,8 +116,7 @@ TEST_CASE("every row of the Wilson table gives each of several sources what it g
                 pack_links(bench.device, as_given, statistics, bench.geometry, row.spinor, row.reals, "test").field;
             CloverField term(bench.device, row.spinor, bench.geometry, "test");
             convert_clover(bench.device, in_double, term);
-            const double field_error = allowed(rounding, row.spinor),
-                         sum_error = allowed(sum_rounding, row.spinor);
+            const double field_error = allowed(rounding, row.spinor), sum_error = allowed(sum_rounding, row.spinor);
             for (const WilsonEnd &end : wilson_ends)
                 for (const bool in_cg : {false, true})
                     for (const int variant : {0, 1, 2, 3}) {
@@ -139,8 +138,8 @@ TEST_CASE("every row of the Wilson table gives each of several sources what it g
                                 closed.push_back(SourcesBench::closed_source);
                             const SourcesBench::WilsonSolutions all = bench.launch(of, numbers, closed);
                             for (int k = 0; k < count; ++k) {
-                                CAPTURE(name(backend), name(row.spinor), row.reals, name(end.form),
-                                        name(end.epilogue), in_cg, sign, parity, count, k);
+                                CAPTURE(name(backend), name(row.spinor), row.reals, name(end.form), name(end.epilogue),
+                                        in_cg, sign, parity, count, k);
                                 const CgState &got = all.states[k], &wanted = alone[k].states[0];
                                 if (in_cg && k == SourcesBench::closed_source) {
                                     CHECK(apart(all.out[k], bench.download(bench.upload(reference::random_wilson_field(
