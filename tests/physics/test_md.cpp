@@ -455,6 +455,55 @@ TEST_CASE("the next call that uses the gauge field or the momenta notices a bit 
     }
 }
 
+TEST_CASE("a HISQ force uses the V of which fermion links were made only if its own would be the same",
+          "[forces][md][sanitize]") {
+    const auto check = [](auto real, Backend backend) {
+        using Real = decltype(real);
+        Trajectory<Real> d(backend);
+        milcgpu_fatlink_spec other = d.how;
+        other.fat7.three_staple *= 1.1;
+        milcgpu_links *made = nullptr;
+        const auto make = [&](const milcgpu_fatlink_spec &how) {
+            milcgpu_fatlink_set set{};
+            set.links = &made;
+            REQUIRE(milcgpu_gauge_make_links(d.gauge, &how, &set, 1, nullptr, nullptr) == MILCGPU_OK);
+        };
+        const auto update = [&] { REQUIRE(milcgpu_gauge_update(d.gauge, 0.1, 6, nullptr) == MILCGPU_OK); };
+        struct Force {
+            std::vector<Real> momenta;
+            double flops;
+        };
+        const auto force_after = [&](const auto &steps) {
+            REQUIRE(d.load() == MILCGPU_OK);
+            REQUIRE(d.force() == MILCGPU_OK); // momenta that change links
+            steps();
+            REQUIRE(d.force() == MILCGPU_OK);
+            return Force{d.saved(), d.report.flops};
+        };
+        const Force alone = force_after([] {}), with_v = force_after([&] { make(d.how); }),
+                    with_other = force_after([&] { make(other); }), moved = force_after(update),
+                    late = force_after([&] {
+                        make(d.how);
+                        update();
+                    });
+        CHECK(with_v.momenta == alone.momenta);
+        CHECK(with_v.flops < alone.flops); // V was there
+        CHECK(with_other.momenta == alone.momenta);
+        CHECK(with_other.flops == alone.flops);
+        CHECK(late.momenta == moved.momenta);
+        CHECK_FALSE(late.momenta == alone.momenta);
+        CHECK(force_after([&] {
+                  make(d.how);
+                  REQUIRE(d.force() == MILCGPU_OK);
+              }).flops == alone.flops); // the force before this one has used V up
+        milcgpu_links_destroy(made);
+    };
+    for (const Backend backend : backends()) {
+        check(double(), backend);
+        check(float(), backend);
+    }
+}
+
 // |a - b| / |b|. On the host D of several vectors has the bits of D of one; GPUs round it otherwise.
 template <class Real> double error_of(const std::vector<Real> &a, const std::vector<Real> &b) {
     double difference = 0, size = 0;

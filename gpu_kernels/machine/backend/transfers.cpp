@@ -46,8 +46,10 @@ struct Device::Rows {
         // The processor does not guess addresses that are far apart.
         const size_t ahead = pitch == width ? 0 : std::max<size_t>(2, prefetched_bytes / width) * pitch;
         const long long pieces = static_cast<long long>((n + piece - 1) / piece);
-        // More threads do not make the host's memory faster.
-        const int threads = n > size_t(1) << 18 ? std::min(omp_get_max_threads(), 16) : 1;
+        // More threads do not make the host's memory faster. All wait for the slowest one, and one that shares its core
+        // with another program's thread is slow, so some cores stay free.
+        const int all = omp_get_max_threads(),
+                  threads = n > size_t(1) << 18 ? std::min(all > 8 ? all - all / 4 : all, 16) : 1;
         uint64_t of_all = 0;
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : of_all)
         for (long long k = 0; k < pieces; ++k) {
