@@ -69,7 +69,7 @@ HeldLinks ResidentLinks::held_lanes(Precision precision) {
     if (!has_lanes(precision))
         lanes_[precision] = std::make_shared<const LaneLinks>(
             device_, geometry_, *fat_, *lng_, precision,
-            LaneLinks::Largest{fat_links_.statistics().largest, long_links_.statistics().largest});
+            LaneLinks::FatLong{fat_links_.statistics().largest, long_links_.statistics().largest});
     const std::shared_ptr<const LaneLinks> &lanes = lanes_[precision];
     return {fat_, lng_, lanes, {fat_.get(), lng_.get(), lanes.get()}};
 }

@@ -150,13 +150,12 @@ std::string reference_page(const std::map<std::string, const Table *> &tables) {
         "# The C interface, from its headers\n\n"
         "This page has every function and every struct of the headers in `milc_glue/api/`, which `make install` puts "
         "into\n`include/milcgpu/`. A test makes it from the headers and from the tables of members, and compares "
-        "(`make reference` writes\nit again). [guide.md](guide.md) shows how to use the functions together; "
-        "[conventions.md](conventions.md) has order of sites,\nphases and signs; [reference.md](reference.md) has the "
-        "statuses, the settings, and a line for each function.\n\n"
+        "(`make reference`\nwrites it again). [guide.md](guide.md) shows how to use the functions together; "
+        "[conventions.md](conventions.md) has\norder of sites, phases and signs; [reference.md](reference.md) has the "
+        "statuses, the settings,\nand a line for each function.\n\n"
         "In the tables of members: *allowed* is checked by each call, on all ranks; *default* is what the function\n"
         "`_defaults` of the struct sets; *on ranks* says whether a member must be the same on all ranks. An empty "
-        "cell: "
-        "the call\nchecks the member, as its comment says.\n";
+        "cell: the call\nchecks the member, as its comment says.\n";
     for (const char *const header : {"milcgpu", "milcgpu_md", "milcgpu_eigen", "milcgpu_mesons", "milcgpu_baryons",
                                      "milcgpu_dirac", "milcgpu_file", "milcgpu_flow", "milcgpu_gauge",
                                      "milcgpu_laplace", "milcgpu_wilson", "milcgpu_mpi", "milcgpu_milc"}) {

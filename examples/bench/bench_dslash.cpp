@@ -33,6 +33,50 @@ std::vector<int> numbers_of_sources(const DslashKernel &row, bool quick) {
     return quick ? std::vector<int>{4, 12} : std::vector<int>{2, 3, 4, 6, 8, 12, 16};
 }
 
+// The rows that are timed, by epilogue: if a lattice nearly fits in the L2 cache, a row's time depends on the cache
+// that the previous row left.
+std::vector<DslashKernel> timed_rows(const Bench &bench) {
+    const Geometry &geometry = bench.context().geometry;
+    std::vector<DslashKernel> rows;
+    for (const DslashKernel &row : dslash_table()) {
+        const bool several = row.most_sources > 1, plain = row.epilogue == Epilogue::plain,
+                   usual = (row.link == row.spinor || row.lanes) && row.epilogue != Epilogue::normal;
+        if (bench.wants(row.reals) && (bench.settings.all_rows || usual) &&
+            (geometry.is_cut() ? plain && !several : plain || !several) &&
+            (!row.lanes || LaneLinks::fit(geometry, row.link)))
+            rows.push_back(row);
+    }
+    std::stable_sort(rows.begin(), rows.end(), [](const DslashKernel &a, const DslashKernel &b) {
+        return std::make_tuple(a.spinor, a.link, a.epilogue) < std::make_tuple(b.spinor, b.link, b.epilogue);
+    });
+    return rows;
+}
+
+Operation operation_of(const DslashKernel &row, int sources) {
+    const std::string precision = name(row.spinor);
+    return {"dslash",
+            format("%d %s%s", row.reals, name(row.epilogue),
+                   row.checks  ? " checked"
+                   : row.lanes ? " lanes"
+                               : ""),
+            row.link == row.spinor ? precision : precision + "/" + name(row.link), sources,
+            sources > 1 ? "" // blocks of 64 threads by their code
+                        : format("gpu_kernels/staggered/staggered_rows.h: spinors %s, links %s: block %d",
+                                 name(row.spinor), name(row.link), row.shape.block)};
+}
+Cost cost_of(const DslashKernel &row, double seconds, int sources, int sites) {
+    const size_t of_spinors = traits(row.epilogue).spinors * spinor_bytes(row.spinor) * sites,
+                 of_links = dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, sites) - of_spinors;
+    return {seconds, double(sources * dslash_flops(row.epilogue, sites)), double(of_links + sources * of_spinors)};
+}
+
+// The result of an epilogue with a = 0 and alpha = 1: D in, -D in or x + D in, for x = in. d_in: D in.
+std::vector<double> result_of(Epilogue epilogue, const std::vector<double> &in, std::vector<double> d_in) {
+    for (size_t j = 0; j < d_in.size(); ++j)
+        d_in[j] = epilogue == Epilogue::plain ? d_in[j] : epilogue == Epilogue::normal ? -d_in[j] : in[j] + d_in[j];
+    return d_in;
+}
+
 } // namespace
 
 // On a cut lattice: D alone, with the exchange of ghosts before it.
@@ -54,35 +98,11 @@ void bench_dslash(const Bench &bench) {
     auto in_milc = deal_vector(ranks, system.lattice, in);
     const auto expected = deal_vector(ranks, system.lattice, d_in);
     const size_t even = 6 * size_t(geometry.sites(0)); // reals on even sites, which come first
-    // By epilogue: if a lattice nearly fits in the L2 cache, a row's time depends on the cache that the previous row
-    // left.
-    std::vector<DslashKernel> rows = dslash_table();
-    std::stable_sort(rows.begin(), rows.end(), [](const DslashKernel &a, const DslashKernel &b) {
-        return std::make_tuple(a.spinor, a.link, a.epilogue) < std::make_tuple(b.spinor, b.link, b.epilogue);
-    });
-    for (const DslashKernel &row : rows) {
-        if (!bench.wants(row.reals) ||
-            (!bench.settings.all_rows &&
-             ((row.link != row.spinor && !row.lanes) || row.epilogue == Epilogue::normal)) ||
-            ((geometry.is_cut() || row.most_sources > 1) && row.epilogue != Epilogue::plain) ||
-            (geometry.is_cut() && row.most_sources > 1))
-            continue;
-        if (row.lanes && !LaneLinks::fit(geometry, row.link))
-            continue;
+    for (const DslashKernel &row : timed_rows(bench)) {
         const HeldLinks held = row.lanes ? links.held_lanes(row.link) : links.held_version(row.link, row.reals);
         const LinkPair pair = held.pair;
         for (const int sources : numbers_of_sources(row, bench.settings.quick)) {
-            const std::string precision = name(row.spinor);
-            const Operation what{"dslash",
-                                 format("%d %s%s", row.reals, name(row.epilogue),
-                                        row.checks  ? " checked"
-                                        : row.lanes ? " lanes"
-                                                    : ""),
-                                 row.link == row.spinor ? precision : precision + "/" + name(row.link), sources,
-                                 sources > 1
-                                     ? "" // blocks of 64 threads by their code
-                                     : format("gpu_kernels/staggered/staggered_rows.h: spinors %s, links %s: block %d",
-                                              name(row.spinor), name(row.link), row.shape.block)};
+            const Operation what = operation_of(row, sources);
             if (pair.lng->reals() != row.reals) {
                 bench.table.wrong(what, "the links were refused");
                 continue;
@@ -104,7 +124,6 @@ void bench_dslash(const Bench &bench) {
             call.in = in_d, call.out = out_d, call.x = x_d, call.z = x_d;
             if (row.checks)
                 call.checksums = checksums.data();
-            // Epilogues: a = 0 and alpha = 1 make the results -D in and x + D in.
             if (row.epilogue == Epilogue::step) {
                 CgState state{};
                 state.start(1, 1);
@@ -126,20 +145,12 @@ void bench_dslash(const Bench &bench) {
             launch();
             double worst = 0;
             for (int k = 0; k < sources; k += std::max(1, sources - 1)) { // the first and the last
-                std::vector<double> got(in_milc.size(), 0.0), wanted = expected;
+                std::vector<double> got(in_milc.size());
                 reorder.to_host(out_d[k], 0, {got.data(), Precision::double_, 48});
-                for (size_t j = 0; j < even; ++j)
-                    wanted[j] = row.epilogue == Epilogue::plain    ? wanted[j]
-                                : row.epilogue == Epilogue::normal ? -wanted[j]
-                                                                   : in_milc[j] + wanted[j];
-                const double error = difference(ranks, got, wanted, even);
+                const double error = difference(ranks, got, result_of(row.epilogue, in_milc, expected), even);
                 worst = error <= worst || worst != worst ? worst : error; // NaN stays
             }
-            const size_t of_links = dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, half) -
-                                    traits(row.epilogue).spinors * spinor_bytes(row.spinor) * half;
-            const double flops = sources * dslash_flops(row.epilogue, half),
-                         bytes = of_links + sources * traits(row.epilogue).spinors * spinor_bytes(row.spinor) * half;
-            bench.table.row(what, {seconds, flops, bytes}, worst, row_tolerance(row));
+            bench.table.row(what, cost_of(row, seconds, sources, half), worst, row_tolerance(row));
         }
     }
 }

@@ -119,4 +119,13 @@ template <class Body> int run_on_ranks(const Body &body) {
     }
 }
 
+// As above, with the settings that read() fills; read() returns false if there is nothing to run.
+template <class Settings>
+int run_on_ranks(int argc, char **argv, bool (*read)(int, char **, Settings &), int (*run)(const Settings &, Job &)) {
+    return run_on_ranks([&](Job &ranks) {
+        Settings settings;
+        return read(argc, argv, settings) ? run(settings, ranks) : 0;
+    });
+}
+
 } // namespace examples

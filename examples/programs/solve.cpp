@@ -204,9 +204,4 @@ int run(const Settings &s, examples::Job &ranks) {
 
 } // namespace
 
-int main(int argc, char **argv) {
-    return examples::run_on_ranks([&](examples::Job &ranks) {
-        Settings settings;
-        return read_settings(argc, argv, settings) ? run(settings, ranks) : 0;
-    });
-}
+int main(int argc, char **argv) { return examples::run_on_ranks(argc, argv, read_settings, run); }

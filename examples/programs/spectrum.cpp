@@ -417,15 +417,11 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("precisions", "P", s.precisions, "precisions of the solves", pair_name(false));
     add_backend(arguments, s.backend, false);
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "write the correlators and masses of pion, rho and nucleon into this file", file_name());
+    arguments.add("csv", "FILE", s.csv, "write the correlators and masses of pion, rho and nucleon into this file",
+                  file_name());
     return arguments.parse(argc, argv);
 }
 
 } // namespace
 
-int main(int argc, char **argv) {
-    return examples::run_on_ranks([&](examples::Job &ranks) {
-        Settings settings;
-        return read_settings(argc, argv, settings) ? run(settings, ranks) : 0;
-    });
-}
+int main(int argc, char **argv) { return examples::run_on_ranks(argc, argv, read_settings, run); }

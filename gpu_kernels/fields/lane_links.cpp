@@ -26,8 +26,7 @@ void store_neighbours(const CutLattice &lattice, int parity, int block, int coun
     }
 }
 
-// How the links of a block are stored, in units of 1 / per_unit: for each complex number its real parts and its
-// imaginary parts, a lane for each site.
+// How a block stores a complex number of each of its sites: a register of real parts and one of imaginary parts.
 template <Precision p> struct Stored {
     using Real = typename LinkReal<p>::Real;
     static constexpr int lanes = LaneLinks::sites(p), bytes = 2 * lane_bytes; // of a complex number
@@ -37,8 +36,8 @@ template <Precision p> struct Stored {
             memcpy(to + k * lane_bytes + lane * sizeof(Real), &parts[k], sizeof(Real));
     }
 };
-// Both in a word of 32 bits, the imaginary part in the lower half. The whole word is the real part, in units of 2^-16:
-// so D needs no mask, and the upper half is rounded with the lower one in mind.
+// Both parts in a 32-bit word, in units of 1 / per_unit: the imaginary part in the lower half, and the real part in the
+// whole word, in units of 2^-16. So D masks nothing. The upper half is rounded so that the whole word is nearest.
 template <> struct Stored<Precision::half> {
     using Real = float;
     static constexpr int lanes = LaneLinks::sites(Precision::half), bytes = lane_bytes;
@@ -50,10 +49,10 @@ template <> struct Stored<Precision::half> {
     }
 };
 
-// The loop over a parity is the loop that D makes over it later, so each thread has its links in its own memory.
+// The threads share the blocks of a parity as in D, so each thread first touches the memory of the links that it reads.
 template <Precision p, class From>
 void pack(const CutLattice &lattice, int parity, const LinkField &fat, const LinkField &lng,
-          const LaneLinks::Largest &per_unit, unsigned char *data, int *neighbours) {
+          const LaneLinks::FatLong &per_unit, unsigned char *data, int *neighbours) {
     using As = Stored<p>;
     const int blocks = lattice.volume() / 2 / As::lanes;
 #pragma omp parallel for schedule(static) if (lattice.volume() >= few_sites)
@@ -95,14 +94,14 @@ size_t LaneLinks::bytes_of(const Geometry &geometry, Precision precision) {
 
 LaneLinks::LaneLinks([[maybe_unused]] Device &device, [[maybe_unused]] const Geometry &geometry,
                      [[maybe_unused]] const LinkField &fat, [[maybe_unused]] const LinkField &lng, Precision precision,
-                     [[maybe_unused]] const Largest &largest)
+                     [[maybe_unused]] const FatLong &largest)
     : precision_(precision), links_bytes_(size_t(geometry.volume()) * links * link_bytes(precision, reals)) {
 #if MILCGPU_LANES
     device.collective("memory for links of several sites", [&] {
         data_ = {device, bytes_of(geometry, precision), "links of several sites"};
     });
     const auto per_unit = [](double most) { return most > 0 ? 32767 / most : 1; };
-    const Largest units{per_unit(largest.fat), per_unit(largest.lng)};
+    const FatLong units{per_unit(largest.fat), per_unit(largest.lng)};
     const auto pack_as = [&](auto as) {
         for_real(fat.precision(), [&](auto given) {
             for (const int parity : {0, 1})

@@ -11,7 +11,7 @@ namespace milcgpu {
 class LaneLinks {
   public:
     static constexpr int reals = 18, links = 16; // reals of a link; links that D reads at a site
-    // Consecutive sites of a block: vectors of half links are in single.
+    // The consecutive sites of a block. Half links go with vectors in single.
     static constexpr int sites(Precision precision) { return precision == Precision::double_ ? 4 : 8; }
     static constexpr size_t block_bytes(Precision precision) {
         return size_t{links} * link_bytes(precision, reals) * sites(precision);
@@ -22,22 +22,23 @@ class LaneLinks {
         bool is_long, behind;
     };
     static constexpr Place place(int k) { return {k / 4, k % 4 >= 2, k % 2 != 0}; }
-    // Whether D with vectors and links in these precisions, and long links of so many reals, takes several sites at
-    // once on some lattice.
+    // Whether there are kernels of several sites for vectors and links in these precisions and long links of so many
+    // reals.
     static constexpr bool built(Precision vectors, Precision precision, int long_reals) {
         return MILCGPU_LANES != 0 && long_reals == reals && vectors != Precision::half &&
                (precision == vectors || (precision == Precision::half && vectors == Precision::single));
     }
-    // Whether LaneLinks of this precision, of 18 reals, fit this lattice.
+    // Whether links of this precision can be packed on this lattice.
     static bool fit(const Geometry &, Precision);
     static size_t bytes_of(const Geometry &, Precision);
-    // The largest real of each field, on all ranks: half links are stored in units of it.
-    struct Largest {
+    // A number for fat and one for long links.
+    struct FatLong {
         double fat, lng;
     };
-    // Packs fields of 18 reals and scale 1, in double or single. Both must have their ghosts.
+    // Packs fields of 18 reals and scale 1, in double or single. Both must have their ghosts. largest: the largest
+    // |real| of each field on all ranks, which half links are stored in units of.
     LaneLinks(Device &, const Geometry &, const LinkField &fat, const LinkField &lng, Precision,
-              const Largest & = {1, 1});
+              const FatLong &largest = {1, 1});
     const unsigned char *of(int parity) const { return data_.data() + parity * (links_bytes_ / 2); }
     // The neighbours of the sites of a block, for each of its links in turn. If they are consecutive, the first of them
     // is stored as ~index.
@@ -53,7 +54,7 @@ class LaneLinks {
 
   private:
     Precision precision_;
-    Largest scale_{1, 1};
+    FatLong scale_{1, 1};
     size_t links_bytes_; // the neighbours come after the links
     DeviceArray<unsigned char> data_;
     uint64_t checksum_ = 0;

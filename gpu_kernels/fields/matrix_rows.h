@@ -1,5 +1,5 @@
-// Products of 3x3 matrices on a CPU, row by row: numbers 0 and 1 of a row share a register of the compiler's vector
-// extension, number 2 has half a register. Each number has the operations of the loops in su3.h, in their order.
+// Products of 3x3 matrices on a CPU, row by row: elements 0 and 1 of a row share a register of the compiler's vector
+// extension, element 2 takes half a register. Each element takes the operations of the loops in su3.h, in their order.
 #pragma once
 #include "gpu_kernels/machine/backend/lanes.h"
 
@@ -8,11 +8,9 @@
 namespace milcgpu {
 namespace rows {
 
-// A register of complex numbers, and the type of an order of its reals.
+// Registers of one and of two complex numbers.
 template <class T, int numbers> struct Numbers {
     typedef T Register __attribute__((vector_size(2 * numbers * sizeof(T))));
-    typedef std::conditional_t<sizeof(T) == 8, int64_t, int32_t> Order
-        __attribute__((vector_size(2 * numbers * sizeof(T))));
 };
 template <class T> using One = typename Numbers<T, 1>::Register;
 template <class T> using Two = typename Numbers<T, 2>::Register;
@@ -33,7 +31,7 @@ template <class T> MILCGPU_HD Row<T> row(const void *from) {
     memcpy(&x.last, static_cast<const unsigned char *>(from) + sizeof x.first, sizeof x.last);
     return x;
 }
-// The row of these three numbers.
+// The row of the complex numbers at a, b and c.
 template <class T> MILCGPU_HD Row<T> row(const void *a, const void *b, const void *c) {
     T first[4], last[2];
     memcpy(first, a, 2 * sizeof(T)), memcpy(first + 2, b, 2 * sizeof(T)), memcpy(last, c, 2 * sizeof(T));
@@ -41,29 +39,13 @@ template <class T> MILCGPU_HD Row<T> row(const void *a, const void *b, const voi
 }
 
 template <class T> MILCGPU_HD Row<T> times_i(const Row<T> &x) {
-    const auto two = [](const Two<T> &y) {
-        using Order = typename Numbers<T, 2>::Order;
-        return MILCGPU_SHUFFLE(-y, y, 1, 4, 3, 6);
-    };
-    const auto one = [](const One<T> &y) {
-        using Order = typename Numbers<T, 1>::Order;
-        return MILCGPU_SHUFFLE(-y, y, 1, 2);
-    };
-    return {two(x.first), one(x.last)};
+    return {MILCGPU_SHUFFLE(-x.first, x.first, 1, 4, 3, 6), MILCGPU_SHUFFLE(-x.last, x.last, 1, 2)};
 }
 template <class T> MILCGPU_HD Row<T> conj(const Row<T> &x) {
-    const auto two = [](const Two<T> &y) {
-        using Order = typename Numbers<T, 2>::Order;
-        return MILCGPU_SHUFFLE(y, -y, 0, 5, 2, 7);
-    };
-    const auto one = [](const One<T> &y) {
-        using Order = typename Numbers<T, 1>::Order;
-        return MILCGPU_SHUFFLE(y, -y, 0, 3);
-    };
-    return {two(x.first), one(x.last)};
+    return {MILCGPU_SHUFFLE(x.first, -x.first, 0, 5, 2, 7), MILCGPU_SHUFFLE(x.last, -x.last, 0, 3)};
 }
 
-// The factor on the right: its rows, and its rows times i.
+// The right factor of a product: its rows, and its rows times i.
 template <class T> struct Factor { Row<T> x[3], turned[3]; };
 template <class T, class M> MILCGPU_HD Factor<T> factor(const M &b) {
     Factor<T> f;
@@ -78,7 +60,7 @@ template <class T, class M> MILCGPU_HD Factor<T> factor_adjoint(const M &b) {
     return f;
 }
 
-// sum += a b for 3x3 matrices. a(row, k): its elements
+// sum += a b. a(row, k): an element
 template <class T, class Sum, class A> MILCGPU_HD void add_product(Sum &sum, const A &a, const Factor<T> &b) {
     for (int r = 0; r < 3; ++r) {
         Row<T> of_sum = row<T>(sum.e[r]);

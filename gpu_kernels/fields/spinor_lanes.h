@@ -37,7 +37,6 @@ MILCGPU_HD FourPairs four_at(const unsigned char *from) {
     return x;
 }
 MILCGPU_HD void to_pairs(const FourPairs (&in)[3], FourPairs (&out)[3]) {
-    typedef int64_t Order __attribute__((vector_size(32)));
     const FourPairs &a = in[0], &b = in[1], &c = in[2];                                    // 00 01 02 10, 11 12 20 21
     const FourPairs x = MILCGPU_SHUFFLE(MILCGPU_SHUFFLE(a, b, 0, 1, 6, 3), c, 0, 5, 2, 3); // 00 30 20 10
     const FourPairs y = MILCGPU_SHUFFLE(MILCGPU_SHUFFLE(b, a, 0, 5, 2, 3), c, 0, 1, 6, 3); // 11 01 31 21
@@ -46,7 +45,6 @@ MILCGPU_HD void to_pairs(const FourPairs (&in)[3], FourPairs (&out)[3]) {
     out[2] = MILCGPU_SHUFFLE(z, z, 2, 1, 0, 3);
 }
 MILCGPU_HD void from_pairs(const FourPairs (&in)[3], FourPairs (&out)[3]) {
-    typedef int64_t Order __attribute__((vector_size(32)));
     const FourPairs x = MILCGPU_SHUFFLE(in[0], in[0], 0, 3, 2, 1), y = MILCGPU_SHUFFLE(in[1], in[1], 1, 0, 3, 2),
                     z = MILCGPU_SHUFFLE(in[2], in[2], 2, 1, 0, 3);
     out[0] = MILCGPU_SHUFFLE(MILCGPU_SHUFFLE(x, y, 0, 5, 2, 3), z, 0, 1, 6, 3);
@@ -59,7 +57,6 @@ MILCGPU_HD void from_pairs(const FourPairs (&in)[3], FourPairs (&out)[3]) {
 MILCGPU_HD constexpr int site_of(int lane, float) { return lane >= 2 && lane < 6 ? lane ^ 6 : lane; }
 MILCGPU_HD void from_halves(const FourPairs (&low)[3], const FourPairs (&high)[3], Vector<Lanes<float>> &x) {
     typedef float Single __attribute__((vector_size(32)));
-    typedef int32_t Order __attribute__((vector_size(32)));
     for (int k = 0; k < 3; ++k) {
         const Single a = reinterpret_cast<Single>(low[k]), b = reinterpret_cast<Single>(high[k]);
         x.c[k].re.v = MILCGPU_SHUFFLE(a, b, 0, 2, 8, 10, 4, 6, 12, 14);
@@ -83,7 +80,6 @@ template <class At> MILCGPU_HD void load_each(const At &site, Vector<Lanes<float
     from_halves({four(0, 0), four(0, 1), four(0, 2)}, {four(4, 0), four(4, 1), four(4, 2)}, x);
 }
 MILCGPU_HD void store(const Vector<Lanes<float>> &x, unsigned char *to) {
-    typedef int32_t Order __attribute__((vector_size(32)));
     FourPairs low[3], high[3], raw[3];
     for (int k = 0; k < 3; ++k) {
         low[k] = reinterpret_cast<FourPairs>(MILCGPU_SHUFFLE(x.c[k].re.v, x.c[k].im.v, 0, 8, 1, 9, 4, 12, 5, 13));
@@ -101,7 +97,6 @@ MILCGPU_HD void store(const Vector<Lanes<float>> &x, unsigned char *to) {
 // share registers, so lane l holds site l.
 MILCGPU_HD constexpr int site_of(int lane, double) { return lane; }
 template <class At> MILCGPU_HD void load_each(const At &site, Vector<Lanes<double>> &x) {
-    typedef int64_t Order __attribute__((vector_size(32)));
     const auto two = [&](int l, int k) {
         double number[4];
         memcpy(number, site(l) + 16 * k, 16), memcpy(number + 2, site(l + 2) + 16 * k, 16);
@@ -116,7 +111,6 @@ MILCGPU_HD void load(const unsigned char *from, Vector<Lanes<double>> &x) {
     load_each([&](int l) { return from + 48 * l; }, x);
 }
 MILCGPU_HD void store(const Vector<Lanes<double>> &x, unsigned char *to) {
-    typedef int64_t Order __attribute__((vector_size(32)));
     for (int k = 0; k < 3; ++k, to += 16) {
         const FourPairs even = MILCGPU_SHUFFLE(x.c[k].re.v, x.c[k].im.v, 0, 4, 2, 6),
                         odd = MILCGPU_SHUFFLE(x.c[k].re.v, x.c[k].im.v, 1, 5, 3, 7);

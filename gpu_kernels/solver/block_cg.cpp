@@ -359,11 +359,8 @@ BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
 // Computes b - A x of the sources `open` into residual_, and in units of scale_ into level_->r. Returns |b - A x|^2.
 // of_zero: all x are zero.
 std::vector<double> BlockCgSolver::true_residuals(const Open &open, bool of_zero) {
-    const int count = static_cast<int>(open.size()), most = full_->takes_several() ? count : 1;
-    for (int done = 0, some = 1; done < count; done += some, some = 1) {
-        const int first = open[done];
-        while (some < most && done + some < count && open[done + some] == first + some)
-            ++some;
+    const int count = static_cast<int>(open.size());
+    for_each_run(open, full_->takes_several() ? count : 1, [&](int first, int some, int done) {
         if (of_zero)
             device_.copy_on_device(residual_[done].data, b_[first].data, some * b_.block().source_bytes);
         else
@@ -371,7 +368,7 @@ std::vector<double> BlockCgSolver::true_residuals(const Open &open, bool of_zero
                      {b_.block().from(first).first(some), x_.block().from(first).first(some),
                       full_between_.block().first(some), residual_.block().from(done).first(some)},
                      nullptr);
-    }
+    });
     SourceScales how{};
     for (int j = 0; j < count; ++j)
         how.scale[j] = scale_[open[j]] > 0 ? 1 / scale_[open[j]] : 0, how.from[j] = j;

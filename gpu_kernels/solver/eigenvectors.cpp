@@ -17,7 +17,7 @@ int groups_of(int count) { return (count + most_dense - 1) / most_dense; }
 // Right sides are in single if vectors are in half precision: they are read once a group, and its kernels need single.
 Precision of_right_sides(Precision vectors) { return vectors == Precision::half ? Precision::single : vectors; }
 
-// Of all groups with up to `sources` right sides.
+// The largest scratch of a product of a group with up to `sources` right sides.
 size_t most_scratch(Precision precision, int vectors, int sources) {
     if (precision == Precision::half)
         return project_scratch(sources);

@@ -8,7 +8,7 @@ namespace milcgpu {
 
 namespace {
 constexpr const char *owner = "multi-mass vectors";
-constexpr int residuals_together = 4; // true residuals that load links once
+constexpr int residuals_together = 9; // most true residuals in one launch of D
 } // namespace
 
 // Stores b - A x of `count` shifts from `first` on in batch_->p. Returns their squared norms.
@@ -47,24 +47,18 @@ int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &rep
     std::vector<CgState> states(shifts());
     const double bb = report.source_norm * report.source_norm;
     const SpinorField &r = batch_->r[cg_kept_steps - 1];
-    const int count = static_cast<int>(limits_.shifts.size()), most = full_->takes_several() ? residuals_together : 1;
-    std::vector<double> rr(count); // -1: not asked for
-    for (int s = 0; s < count; ++s) {
-        const ShiftLimits &asked = limits_.shifts[s];
-        rr[s] = settled[s] || asked.tolerance <= 0 || asked.relative_tolerance > 0 ? -1 : 0;
-    }
-    for (int s = 0, some = 1; s < count; s += some, some = 1) {
-        if (rr[s] < 0)
-            continue;
-        while (some < most && s + some < count && rr[s + some] >= 0)
-            ++some;
-        const std::vector<double> found = true_residuals(s, some);
-        std::copy_n(found.begin(), some, rr.begin() + s);
-    }
+    const int count = static_cast<int>(limits_.shifts.size());
+    std::vector<int> together;
+    for (int s = 0; s < count; ++s)
+        if (!settled[s] && limits_.shifts[s].tolerance > 0 && !(limits_.shifts[s].relative_tolerance > 0))
+            together.push_back(s);
+    std::vector<double> rr(count);
+    for_each_run(together, full_->takes_several() ? residuals_together : 1, [&](int first, int some, int) {
+        const std::vector<double> found = true_residuals(first, some);
+        std::copy_n(found.begin(), some, rr.begin() + first);
+    });
     int open = 0;
-    for (int s = 0; s < count; ++s) {
-        if (rr[s] == -1)
-            continue;
+    for (const int s : together) {
         const ShiftLimits &asked = limits_.shifts[s];
         const double target = asked.tolerance * asked.tolerance * bb;
         CgReport &cg = report.shifts[s].cg;

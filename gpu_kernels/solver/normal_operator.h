@@ -13,12 +13,23 @@
 
 namespace milcgpu {
 
+// Calls use(first, count, before) for each run of consecutive numbers in `of`, a run of at most `most`: vectors that a
+// launch can take together. before: how many numbers the runs before have.
+template <class Use> void for_each_run(const std::vector<int> &of, int most, const Use &use) {
+    const int n = static_cast<int>(of.size());
+    for (int before = 0, count = 1; before < n; before += count, count = 1) {
+        while (count < most && before + count < n && of[before + count] == of[before] + count)
+            ++count;
+        use(of[before], count, before);
+    }
+}
+
 // How an operator is stored: precision of vectors and of links, reals of a long link.
 struct OperatorSpec {
     Precision spinor, link;
     int reals;
-    bool for_residuals = false; // applied a few times a solve: copies of its links would not pay
-    bool may_round = false;     // iterates in single between true residuals in double: links may be in half
+    bool for_residuals = false;     // applied a few times a solve: copies of its links would not pay
+    bool allows_half_links = false; // iterates in single between true residuals in double
     bool operator==(const OperatorSpec &o) const { return spinor == o.spinor && link == o.link && reals == o.reals; }
 };
 
@@ -81,8 +92,8 @@ class NormalOperator {
     OperatorSpec spec_;
 };
 
-// Both launches with the epilogue `end` and its arguments: call.out = A call.x for Epilogue::normal. between: room for
-// B x.
+// Applies A to call.x by two launches. The second one has the epilogue `end`, with its arguments in `call`: for
+// Epilogue::normal call.out = A call.x. between: room for B x.
 void apply(Device &, const NormalOperator &, HalfCall, const SpinorBlock &between, Epilogue end);
 
 // out = b - A x. *sum (device) = |out|^2; several sources only without a sum. between: room for B x. checksums (device;

@@ -45,8 +45,8 @@ constexpr double reliable_delta_with(double rounding) {
     return rounding > few_vectors_above ? reliable_delta(Precision::half) : reliable_delta_deflated;
 }
 
-// Links in half beside vectors in single: at a true residual the residual changes by about 0.25 rounding / delta of its
-// size. Up to 0.15 this costs no steps on a quenched 16^3 x 32 lattice at masses 0.1 to 0.02; 0.33 costs 2 %.
+// Links in half beside vectors in single: a reliable update changes the residual by about 0.25 rounding / delta times
+// its norm. On a quenched 16^3 x 32 lattice at masses 0.1 to 0.02 a change of 0.15 costs no steps, one of 0.33 2 %.
 inline double reliable_delta_of_half_links(double rounding) {
     return std::fmin(std::fmax(2 * rounding, 0.003), reliable_delta(Precision::single));
 }
@@ -133,11 +133,11 @@ constexpr double go_down_at(Masses masses, Precision to) {
     return to == Precision::single ? (masses == Masses::one ? 1e6 : 1e7) : to == Precision::half ? 5e4 : INFINITY;
 }
 
-// Whether several masses start in precision `to`: the first residual is below the one at which the iteration goes down
-// (tightest: the smallest tolerance), far below for half precision, in which the first steps of light masses make
-// errors that the refinement has to remove: at 48^3 x 64 a solve with nine masses to 1.5e-4 takes 0.52 s if it starts
-// in single, 0.58 s if it starts in half. The iteration does at least 16 steps (chunk_loop.h) in the precision that it
-// starts in. A solve of molecular dynamics with heavy masses has 25 to 80 steps.
+// Whether several masses start in precision `to`, because their first residual is below the one at which the iteration
+// goes down. tightest: the smallest tolerance. The first residual must be far below for half precision: there the first
+// steps of light masses make errors, which the refinement has to remove. At 48^3 x 64 a solve with nine masses to
+// 1.5e-4 takes 0.52 s if it starts in single, 0.58 s if it starts in half. The iteration does at least 16 steps
+// (chunk_loop.h) in its first precision; a solve of molecular dynamics with heavy masses has 25 to 80 steps.
 constexpr bool starts_in(Precision to, double tightest) {
     return tightest * go_down_at(Masses::several, to) >= (to == Precision::half ? 10 : 0.9);
 }
@@ -203,8 +203,8 @@ constexpr bool lock_step_pays(int steps, double expected) { return steps >= 150 
 constexpr double several_in_half_up_to = 5e-3;
 
 // lowest: of the eigenvalues that the iteration meets, NormalOperator::lowest or Deflation::lowest.
-// Beside vectors in single, links in half save less time: on a quenched 16^3 x 32 lattice they take 1.2 and 1.5 times
-// the steps at ratios of 0.4 and 0.8, and a step 0.57 to 0.75 of the time.
+// Links in half beside vectors in single save less time: on a quenched 16^3 x 32 lattice a step takes 0.57 to 0.75 of
+// the time, and a solve 1.2 and 1.5 times the steps at ratios of 0.4 and 0.8.
 inline bool half_is_hopeless(const NormalOperator &sloppy, double lowest, double jump_limit) {
     const double most = sloppy.spec().spinor == Precision::half ? 1.0 : 0.5;
     return sloppy.spec().link == Precision::half &&

@@ -1,6 +1,6 @@
 // The stencil of dslash.h for several consecutive sites at once, on the host. At each site it does the arithmetic of
-// hops.h in the same order, so the results have the same bits. Links have the precision of the vectors, or links are in
-// half and vectors in single.
+// hops.h in the same order, so the results have the same bits. Links have the precision of the vectors, or are in half
+// beside vectors in single.
 //
 // A row has nx/2 sites of a parity. In y, z and t the neighbours of consecutive sites of a row are consecutive, too. In
 // x the neighbours are the sites of the same row, shifted by up to two sites, and continue at the other end of the row.
@@ -28,7 +28,7 @@ template <class Spinor, Precision link> struct LanesHops {
     const unsigned char *in, *links;
     const int *neighbours;
     unsigned end_of_in;          // the number of sites of `in`, ghosts included
-    float fat_scale, long_scale; // of half links; all others have the scale 1
+    float fat_scale, long_scale; // of half links; other links have the scale 1
 
     void fill(const Device &, const DslashCall &call) {
         lattice = call.lattice;
@@ -38,7 +38,7 @@ template <class Spinor, Precision link> struct LanesHops {
         long_scale = static_cast<float>(call.lanes->long_scale());
     }
 
-    // The sums of fat and of long links; with one_sum `fat` has both.
+    // The sums over fat and over long links. If one_sum, `fat` is the sum over both.
     struct Sum {
         Vec fat, lng;
     };
@@ -75,15 +75,15 @@ template <class Spinor, Precision link> struct LanesHops {
     }
 
   private:
-    // As multiply_add and adjoint_multiply_subtract in su3.h, but each element is loaded where it is used: a matrix of
-    // converted numbers does not fit in the registers. ahead: the bytes of the next block that are to be prefetched, in
-    // the order of memory. The CPU does not prefetch them soon enough by itself: D from memory took twice as long.
+    // multiply_add and adjoint_multiply_subtract of su3.h, but each element is loaded where it is used: a matrix of
+    // converted numbers does not fit in the registers. ahead: bytes of the next block, prefetched in the order of
+    // memory, because the CPU prefetches them too late: D from memory would take twice as long.
     template <bool behind>
     static MILCGPU_HD void add(Vec &sum, const unsigned char *from, const unsigned char *&ahead, const Vec &x) {
         constexpr int bytes = LaneNumber::bytes;
         for (int row = 0; row < 3; ++row)
             for (int k = 0; k < 3; ++k, ahead += bytes) {
-                if (bytes >= 64 || (3 * row + k) % 2 == 0) // lines of the cache
+                if (bytes >= 64 || (3 * row + k) % 2 == 0) // once a cache line
                     __builtin_prefetch(ahead);
                 const Complex<Real> u = LaneNumber::load(from + (behind ? 3 * k + row : 3 * row + k) * bytes);
                 if constexpr (behind) {
@@ -99,7 +99,7 @@ template <class Spinor, Precision link> struct LanesHops {
                 }
             }
     }
-    // lane_links.cpp has the format.
+    // A complex number as lane_links.cpp stores it.
     struct LaneNumber {
         static constexpr int bytes = link == Precision::half ? lane_bytes : 2 * lane_bytes;
         static MILCGPU_HD Complex<Real> load(const unsigned char *from) {

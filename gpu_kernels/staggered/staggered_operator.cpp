@@ -16,7 +16,7 @@ StaggeredOperator::StaggeredOperator(const Geometry &geometry, int parity, const
 }
 
 OperatorSpec StaggeredOperator::of_lanes(OperatorSpec spec) {
-    if (spec.may_round && LaneLinks::built(spec.spinor, Precision::half, spec.reals))
+    if (spec.allows_half_links && LaneLinks::built(spec.spinor, Precision::half, spec.reals))
         spec.link = Precision::half;
     return spec;
 }

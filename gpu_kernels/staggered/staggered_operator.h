@@ -10,7 +10,7 @@ class StaggeredOperator : public StencilOperator {
     // The link fields must outlive the operator, and so must the halo, which is needed if the geometry is cut. Throws
     // Error(not_built) if there is no kernel.
     StaggeredOperator(const Geometry &, int parity, const OperatorSpec &, const LinkPair &, Halo *halo = nullptr);
-    // How the operator is stored if it takes several sites at once.
+    // The storage of this operator if it takes several sites at once.
     static OperatorSpec of_lanes(OperatorSpec);
     // Whether the operator takes several sites at once if LaneLinks fit. Fields beside them may have another precision.
     static bool takes_lanes(const OperatorSpec &);

@@ -104,7 +104,7 @@ struct milcgpu_context {
     void (*message)(void *, const char *) = nullptr;
     void *user = nullptr;
     mutable milcgpu::Callbacks callbacks;
-    char lost[400] = ""; // why the device is lost
+    char lost[400] = ""; // why the device was lost; empty: it was not
     bool verify = true;  // MILCGPU_VERIFY: checksums of the inputs of a solve (verify.h)
     milcgpu::Learns learns = milcgpu::Learns::never;
     double bytes_to_learn = INFINITY;         // device memory for computing them; less for tests

@@ -177,12 +177,14 @@ typedef struct {
     int max_restarts;          /* how often the iteration may start, the first time included; > 0. The product of both
                                   is at most 2e9 */
     milcgpu_storage precise;   /* the solution is kept and residuals are recomputed in this */
-    milcgpu_storage sloppy;    /* iterations run in this; precision 0: as precise */
+    milcgpu_storage sloppy;    /* iterations run in this; precision 0: as precise. On the host, single below precise
+                                  double may have links in half */
     /* The residual is recomputed when the iteration's residual has fallen by this factor, below 1. 0: 0.3 for half, or
-     * 0.03 on heavy masses, where its rounding is small; else 0.1; for several sources together 0.3 while rounding of
-     * the sloppy precision is larger than the tolerance, then 0.03. */
+     * 0.03 on heavy masses, where its rounding is small; else 0.1, or less for links in half beside vectors in single;
+     * for several sources together 0.3 while rounding of the sloppy precision is larger than the tolerance, then
+     * 0.03. */
     double reliable_delta;
-    /* For sloppy half precision on light masses: the largest |recomputed residual - the iteration's residual| /
+    /* For links in half on light masses: the largest |recomputed residual - the iteration's residual| /
      * |recomputed residual| with which half goes on. Above it the rest of the solve runs in single. If that is certain
      * beforehand, the whole solve runs in single. 0: 0.5; 1e9: always half. */
     double jump_limit;
@@ -212,8 +214,8 @@ typedef struct {
                                   it is rounded to the precision of the caller's field (single: 1e-8 to 1e-7 more) */
     double relative_residual;  /* MILC's relative residual; 1 when relative_tolerance is 0, as MILC prints it */
     double recursion_residual; /* the iteration's own residual at its end */
-    int steps_in_half;         /* how many of the steps had links in half; fewer than all when the solve changed to single
-                                  precision. On the host also steps with vectors in single */
+    int steps_in_half;         /* steps with links in half: fewer than `steps` if the solve changed to single. On the
+                                  host also those with vectors in single */
     /* The largest |recomputed residual - the iteration's residual| / |recomputed residual|: the error of the sloppy
      * precision. 0 for several sources together, and while a solve is deflated. */
     double largest_jump;
@@ -271,7 +273,7 @@ typedef struct {
 /* Message passing that the caller provides (by milcgpu_mpi.h for MPI). The library has none of its own, so that one
  * library serves every MPI. All ranks that share a lattice pass such a table. The library calls these functions only
  * inside its own functions, in their thread, and never after milcgpu_context_destroy. They must not wait. The library
- * does the waiting, and gives up after MILCGPU_TIMEOUT seconds (default 60). */
+ * waits, and fails after MILCGPU_TIMEOUT seconds (default 60). */
 struct milcgpu_messages {
     size_t struct_size;
     int rank, size;           /* among the ranks that share the lattice */
@@ -436,7 +438,7 @@ typedef struct {
     int svd_only;                      /* 1: singular values for every link (slow, for tests) */
     int derivative; /* 1: the last set is the derivative of fat and long links by eps_naik; its eps is not read */
 } milcgpu_fatlink_spec;
-/* All 0; all 0 but for MILC's coefficients of asqtad with tadpole factor u0; the same for HISQ. */
+/* All 0; or MILC's coefficients of asqtad with tadpole factor u0, or of HISQ, and 0 in all other members. */
 void milcgpu_fatlink_defaults(milcgpu_fatlink_spec *spec, size_t size);
 void milcgpu_asqtad_defaults(double u0, milcgpu_fatlink_spec *spec, size_t size);
 void milcgpu_hisq_defaults(milcgpu_fatlink_spec *spec, size_t size);

@@ -143,7 +143,9 @@ milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int par
 /* One part of a vector from its other part: vector `index` on `parity` = D of the same vector on the other parity.
  * Example: after a solve on even sites, MILCGPU_ODD gives the D X that the fermion force needs. Links are used in the
  * precision of the vectors, with 18 reals; their checksums are not compared: the next solve does that. NAN_OR_INF: in
- * the vector, with the place, or in the result. On failure this part of the vector may be empty. */
+ * the vector, with the place, or in the result. On failure this part of the vector may be empty. If solutions of
+ * milcgpu_staggered_multi_mass_vectors follow this vector, a call computes D of up to four of them at once, if there is
+ * memory for it; the calls for the others then take little time. */
 milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcgpu_links *links, int parity);
 /* to = scale (a x - D y) on the sites of `parity`. Example: x = y, a = 2 m, scale 1 gives M^dag y. `to` must not be x,
  * and may be y. x, y and `to` belong to one context and have one precision. On failure this part of `to` may be empty.

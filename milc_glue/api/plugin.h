@@ -41,7 +41,7 @@ static inline milcgpu_report_sizes milcgpu_sizes_of_reports(void) {
     return sizes;
 }
 
-/* What the glue says once of MILC. */
+/* What the glue tells the plugin about MILC, once. */
 typedef struct {
     size_t struct_size;
     const char *header_version; /* MILCGPU_VERSION of the header that the glue was compiled with */
@@ -74,10 +74,10 @@ void milcgpu_plugin_touch(size_t bytes);
 /* memset and memcpy; 0: not done. */
 int milcgpu_plugin_fill(void *to, int byte, size_t bytes);
 int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
-/* part(what, from, to) for pieces of 0 ... n - 1, by all threads: the results of `part`, or-ed. -1: not
- * done, because a setting forbids it. */
+/* All threads call part(what, from, to) for pieces of 0 ... n - 1. Returns the results of `part`, or-ed; -1: not done,
+ * because a setting forbids it. */
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what);
-/* The same as a call of this routine: 0: not done, because routines are not taken over now. */
+/* The same, as a call of this routine. 0: not done, because routines are not offloaded now. */
 int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),
                                           void *what);
 /* Returns 1 if routines are offloaded; 0 if MILC runs by itself (MILCGPU_OFF, or an error that was logged); -1 if there
@@ -94,15 +94,15 @@ int milcgpu_plugin_takes_dslash(void);
 int milcgpu_plugin_agreed(int mine);
 /* All ranks call it before MILC ends, while messages still pass. Prints the tables at exit, of all ranks. Without this
  * call they are printed when the process exits, for this rank alone, and say that the run did not end. No other
- * function may be called after it. Returns the status to exit with: `status`, or MILCGPU_EXIT_BAD in place of 0 if
- * MILCGPU_TABLE asks for it, and the run's verdict is bad, or MILC has left input. */
+ * function may be called after it. Returns the status to exit with: `status`, or, if MILCGPU_TABLE has the word status,
+ * MILCGPU_EXIT_BAD in place of 0 if the run's verdict is bad or MILC has left input. */
 enum { MILCGPU_EXIT_BAD = 3 };
 int milcgpu_plugin_exit(int status);
-/* Call it before a rank ends the run after an error: rank 0 prints the tables at exit, of itself alone. 0:
- * they are not due, since milcgpu has not started. */
+/* Call it before a rank ends the run after an error: rank 0 prints the tables at exit, of itself alone. 0: they are not
+ * due, because milcgpu has not started. */
 int milcgpu_plugin_stopped(void);
-/* Call it before milcgpu_plugin_exit() if MILC leaves a part of its input, because it has an error there or ends too
- * early: MILC then ends with status 0, too. */
+/* Call it before milcgpu_plugin_exit() if MILC stops reading its input at an error, or in the middle of a set of
+ * parameters. MILC ends with status 0 in these cases, too. */
 void milcgpu_plugin_input_left(void);
 /* Call it around a trajectory: entering 1 before, 0 after. A long one logs how far it is. */
 void milcgpu_plugin_trajectory(int entering);
@@ -206,9 +206,7 @@ typedef struct {
     /* With MILCGPU_DEFLATED_BY_KEPT: these are computed first if there are none, unless the mass is so heavy that the
      * last eigenvector of other links would not help it. NULL, or count 0: none are computed. */
     const milcgpu_plugin_eigenvectors *eigenvectors;
-    int one_by_one; /* 1: several sources are solved one by one; 0: in the way that the library finds fastest for this
-                     * tolerance
-                     */
+    int one_by_one; /* 1: several sources are solved one by one; 0: in the fastest way for this tolerance */
 } milcgpu_plugin_solve_call;
 
 /* M x = b for n sources, by MILC's solves of M^dag M on the even sites and then on the odd ones: M^dag b is computed
@@ -328,12 +326,10 @@ enum { /* of fields, beside MILCGPU_LINKS and MILCGPU_MOMENTA */
 typedef struct {
     int kind; /* one of these */
     int n_fields, n_inputs;
-    const void *const
-        *fields; /* MILC's fields; links that milcgpu_plugin_links() has deferred are listed by their fat links */
-    const void *const *inputs;             /* what they are made of; NULL: the gauge field of the sites */
+    const void *const *fields;             /* MILC's; links that milcgpu_plugin_links() has deferred: the fat links */
+    const void *const *inputs;             /* what the fields are made of; NULL: the gauge field of the sites */
     void (*make)(void *self, void *field); /* fills all of the fields, of which this is the first */
-    void (*drop)(void *self,
-                 const void *field); /* MILC has freed this field; NULL: make() is dropped, and self with it */
+    void (*drop)(void *self, const void *field); /* MILC has freed this field; NULL: drops make() and self */
     void *self;
 } milcgpu_plugin_deferral;
 /* 0: no memory for the entry: the caller must make the values now. */
@@ -411,8 +407,8 @@ int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weig
  * are lost, which was logged, and MILC cannot continue. */
 int milcgpu_plugin_vectors_need(void);
 
-int milcgpu_plugin_resident(
-    void); /* 0: MILCGPU_AUTO=0, or no device; 2: fields that are not filled become NaN, for tests */
+/* 0: MILCGPU_AUTO=0, or no device; 2: fields that are not filled become NaN, for tests. */
+int milcgpu_plugin_resident(void);
 /* The part of `what` whose newest content the device has. */
 int milcgpu_plugin_newer_on_device(int what);
 /* Whether the device's links are these, 4 per site, packed: milcgpu_plugin_links can then use the device's. */
@@ -467,14 +463,14 @@ typedef struct {
     const double *gpu, *cpu;
     const void *sources[3]; /* the third: NULL if there are two */
     int reals;              /* of a source, a site */
-    double factor; /* the largest, by which products are multiplied */
+    double factor;          /* the largest, by which products are multiplied */
     /* MILC's numbers are at most this many times too large, and the GPU's were multiplied by as much; 1: neither. */
     int repeats;
     double seconds, cpu_seconds;
 } milcgpu_plugin_correlators;
 int milcgpu_plugin_compare_correlators(const milcgpu_plugin_correlators *of);
 
-/* ---- baryons. Quarks: three fields for each propagator, NULL: absent ---------------------------------------------- */
+/* ---- baryons. Quarks: three fields for each propagator, NULL: absent --------------------------------------------- */
 
 int milcgpu_plugin_right_baryons(void); /* MILCGPU_BARYONS=right */
 /* What a term reads: bit s of sources[f]: corner s of octet f; bit k of sinks[f]: its shift to corner k. 0: the term is

@@ -39,7 +39,7 @@ std::vector<std::string> words_between_commas(const std::string &text) {
 
 const std::string cut = "cut=", memory = "memory="; // words with letters, or with a number, behind them
 
-// Of the word memory=BYTES; 0: it has no such number.
+// The number in the word memory=BYTES; 0: it has no such number.
 int bytes_of(const std::string &word) {
     const std::string digits = word.substr(memory.size());
     constexpr size_t most_digits = 7;
@@ -103,8 +103,7 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_AUTO", "1 no_eigenvectors 0", "1",
          "1: fields stay on the device between routines, sources and colours are solved together, and links that many "
          "solves use get eigenvectors; no_eigenvectors: without eigenvectors; 0: none of this: every routine reads "
-         "its "
-         "input from MILC's memory and writes its output back"},
+         "its input from MILC's memory and writes its output back"},
         {"MILCGPU_BACKEND", "auto cuda host", "auto", "auto: a GPU if there is one"},
         {"MILCGPU_DEVICE", "0 to 999", "0", "number of the GPU, as nvidia-smi -L counts them", is_device},
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
@@ -116,13 +115,11 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_VERIFY", "0 1", "1", "1: every solve compares checksums of the data on the device"},
         {"MILCGPU_DIRECT", "1 host 0", "1",
          "ghosts and sums between GPUs of a host. host: through its memory, as if GPUs do not reach each other's; "
-         "0: "
-         "as messages, as between hosts"},
+         "0: as messages, as between hosts"},
         {"MILCGPU_GPU_MPI", "auto 0 1 step", "auto",
          "messages between GPUs that do not reach each other. auto: from GPU memory if MPI says that it accepts that, "
          "and a test succeeds; 0: through the host; 1: also if MPI does not say so, which may crash it; step: as 1, "
-         "and "
-         "also in the steps of a solve, where kernels wait for them"},
+         "and also in the steps of a solve, where kernels wait for them"},
         {"MILCGPU_TIMEOUT", "the numbers above 0", "60", "seconds that a rank waits for another rank", is_seconds},
         {"MILCGPU_TEST", test_allows.c_str(), "0", "for tests and to find faults: docs/reference.md", is_test_words}};
     return table;

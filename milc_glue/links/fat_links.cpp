@@ -18,7 +18,7 @@ struct FatLinkArguments {
     int reals;
     PathCoefficients fat7, paths;
     HostField gauge;
-    const LinkField *resident; // in place of `gauge`, if the links are on the device
+    milcgpu_gauge *resident; // in place of `gauge`, if the links are on the device
 };
 
 bool is_derivative(const milcgpu_fatlink_spec &spec, int k, int n_sets) {
@@ -120,7 +120,7 @@ class Maker {
     void run(const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *wanted) {
         asked_ = std::make_unique<AskedFields>(device_);
         LinkField loaded = a_.resident == nullptr ? gauge_links() : LinkField();
-        const LinkField *links = a_.resident == nullptr ? &loaded : a_.resident;
+        const LinkField *const given = a_.resident == nullptr ? &loaded : &a_.resident->u, *links = given;
         device_.collective("memory for staples", [&] {
             space_ = std::make_unique<StapleSpace>(device_, around_.box().wide(), a_.precision);
         });
@@ -143,9 +143,8 @@ class Maker {
             asked_->used_up(*links, which);
         else if (!is_sent(*links))
             asked_->unchanged(*links, which);
-        const LinkField &u = a_.resident != nullptr ? *a_.resident : loaded;
-        if (links != &u)
-            asked_->unchanged(u, "gauge links");
+        if (links != given)
+            asked_->unchanged(*given, "gauge links");
         for (const Outgoing &out : outgoing_)
             asked_->unchanged(*out.from, out.what);
         asked_->must_hold();
@@ -169,7 +168,9 @@ class Maker {
         return std::any_of(outgoing_.begin(), outgoing_.end(), [&](const Outgoing &out) { return out.from == &field; });
     }
     // The last set may overwrite the links that it is made of.
-    bool is_used_up(const LinkField &links) const { return &links != a_.resident && !is_sent(links); }
+    bool is_used_up(const LinkField &links) const {
+        return (a_.resident == nullptr || &links != &a_.resident->u) && !is_sent(links);
+    }
 
     void fill_rates() {
         const double sites = context_.geometry.volume();
@@ -254,10 +255,16 @@ class Maker {
         timed([&] {
             const LinkField &around = around_.of(links, a_.fat7.reach());
             make_fat(around, a_.fat7, v);
-            const bool v_is_sent = wanted != nullptr && wanted->v != nullptr; // tested then
-            report_.svd_links = unitarize(device_, around_.box(), v, how, keep_y ? &y : nullptr, w, !v_is_sent);
-            if (!v_is_sent)
+            const bool v_is_sent = wanted != nullptr && wanted->v != nullptr, // tested then
+                in_trajectory = !v_is_sent && a_.resident != nullptr && a_.resident->momenta_version != 0,
+                       last_use = !v_is_sent && !in_trajectory;
+            report_.svd_links = unitarize(device_, around_.box(), v, how, keep_y ? &y : nullptr, w, last_use);
+            if (last_use)
                 asked_->used_up(v, "HISQ's V");
+            if (in_trajectory) {
+                asked_->unchanged(v, "HISQ's V");
+                a_.resident->first_level.keep(std::move(v), a_.fat7, a_.resident->links_version);
+            }
             if (halo_ != nullptr && for_sets)
                 halo_->fill_margin(w, around_.box(), std::max(a_.paths.reach(), long_links_reach));
         });
@@ -460,7 +467,7 @@ milcgpu_status milcgpu_gauge_make_links(milcgpu_gauge *gauge, const milcgpu_fatl
         if (a.precision != gauge->precision || a.reals != 18 || full.signs)
             refuse("spec: links of a gauge handle are made in its precision, from 18 reals, with phases in (precision, "
                    "reconstruct and signs 0)");
-        a.resident = &gauge->u;
+        a.resident = gauge;
         return a;
     };
     return make_links(gauge != nullptr ? gauge->context : nullptr,

@@ -1,10 +1,44 @@
 // The gauge handle: links and momenta on the device.
 #pragma once
 #include "gpu_kernels/gauge/forces/forces.h"
+#include "gpu_kernels/gauge/links/fermion_links.h"
 #include "gpu_kernels/machine/backend/checksum.h"
 #include "milc_glue/api/sized.h"
 #include "milc_glue/links/link_checks.h"
 #include <cmath>
+#include <cstring>
+
+namespace milcgpu {
+
+// HISQ's V, the fat7 links of the gauge field. In a trajectory the force needs those from which the fermion links were
+// made, so they are kept until then.
+class FirstLevel : public Evictable {
+  public:
+    explicit FirstLevel(milcgpu_context &context) : Evictable(context) { register_here(); }
+    // links: the version of the gauge field.
+    void keep(LinkField &&v, const PathCoefficients &fat7, uint64_t links) {
+        v_ = std::move(v), fat7_ = fat7, links_ = links;
+    }
+    // Returns V, with its checksum; or a field without memory, if V of these links is not there.
+    LinkField take(const PathCoefficients &fat7, uint64_t links) {
+        LinkField v = std::move(v_);
+        v_ = LinkField();
+        const bool same = links == links_ && std::memcmp(&fat7, &fat7_, sizeof fat7) == 0;
+        return same ? std::move(v) : LinkField();
+    }
+    bool release_idle() override {
+        const bool any = v_.bytes() > 0;
+        v_ = LinkField();
+        return any;
+    }
+
+  private:
+    LinkField v_;
+    PathCoefficients fat7_{};
+    uint64_t links_ = 0;
+};
+
+} // namespace milcgpu
 
 struct milcgpu_gauge {
     milcgpu_context *context;
@@ -14,16 +48,21 @@ struct milcgpu_gauge {
     milcgpu::DeviceArray<uint64_t> sum;              // memory for a checksum: taking one must not fail
     uint64_t links_version = 0, momenta_version = 0; // 0: empty
     uint64_t links_changes = 0, momenta_changes = 0; // the last version, kept also while the field is empty
+    milcgpu::FirstLevel first_level;
     milcgpu_gauge(milcgpu_context *of, milcgpu::Precision p)
         : context(of), precision(p), u(*of->device, p, 18, of->geometry.without_ghosts(), "gauge field"),
-          h(milcgpu::momenta(*of->device, p, of->geometry.without_ghosts())), sum(*of->device, 1, "checksums") {
+          h(milcgpu::momenta(*of->device, p, of->geometry.without_ghosts())), sum(*of->device, 1, "checksums"),
+          first_level(*of) {
         for (milcgpu::LinkField *field : {&u, &h})
             field->clear(), field->keep_sum();
     }
     milcgpu::Device &device() const { return *context->device; }
     const milcgpu::Geometry &geometry() const { return context->geometry; }
     // Ends a call that wrote a field: sets its checksum, and marks it as filled.
-    void links_changed() { changed(u, links_version, links_changes, "the gauge field"); }
+    void links_changed() {
+        first_level.release_idle();
+        changed(u, links_version, links_changes, "the gauge field");
+    }
     void momenta_changed() { changed(h, momenta_version, momenta_changes, "the momenta"); }
 
     uint64_t checksum_of(const milcgpu::LinkField &field) const {

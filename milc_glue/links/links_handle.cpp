@@ -90,6 +90,10 @@ void milcgpu::apply_dslash(milcgpu_context &context, const LinkPair &links, int 
     if (context.halo)
         call.exchange = context.halo->before_dslash(in, 1 - parity);
     dslash(*context.device, call, Epilogue::plain);
+}
+
+void milcgpu::require_finite_dslash(milcgpu_context &context, int parity, const SpinorBlock &in,
+                                    const SpinorBlock &out) {
     context.device->collective("the check of D of a vector", [&] {
         if (first_not_finite(*context.device, out) < 0)
             return;

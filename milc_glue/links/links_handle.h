@@ -32,12 +32,14 @@ ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links, const ch
 // An operator with links in the precision and reals of spec, which it holds; spec.reals becomes the number of reals
 // that was granted.
 Operator level_operator(milcgpu_links &links, int parity, OperatorSpec &spec);
-// Whether links for several sites at once (LaneLinks) fit this rank's lattice, and are worth their memory: the device is
-// not more than half full. Without them an operator has the same results.
+// Whether links for several sites at once (LaneLinks) fit this rank's lattice, and are worth their memory: the device
+// is not more than half full. Without them an operator has the same results.
 bool has_room_for_lanes(const milcgpu_context &, const OperatorSpec &);
-// out = D in, on the sites of `parity`. Fills the ghosts of `in` first. Throws Error(nan_or_inf) if the result is not
-// finite; the message names a place in `in` or else in the result.
+// out = D in for each source, on the sites of `parity`. Fills the ghosts of `in` first.
 void apply_dslash(milcgpu_context &, const LinkPair &links, int parity, const SpinorBlock &in, const SpinorBlock &out);
+// Throws Error(nan_or_inf) if out, which is D of the one source `in`, is not finite. The message names a place in `in`,
+// or says that the result is too large.
+void require_finite_dslash(milcgpu_context &, int parity, const SpinorBlock &in, const SpinorBlock &out);
 // An operator with vectors in double and the links as loaded.
 OperatorSpec full_spec(const milcgpu_links &links);
 Operator full_operator(milcgpu_links &links, int parity);

@@ -90,15 +90,19 @@ LinkField derivative(milcgpu_gauge &gauge, WithMargin &around, bool hisq, const 
         report.flops = asqtad_derivative_flops(a.paths, count) + add_force_flops;
         return asqtad_derivative(device, box, around.of(gauge.u, long_links_reach), a.paths, terms, asked, halo);
     }
-    report.flops = hisq_derivative_flops(a.hisq, count) + fat_links_flops + add_force_flops;
+    report.flops = hisq_derivative_flops(a.hisq, count) + add_force_flops;
     const LinkField &u = around.of(gauge.u, a.hisq.level_1.reach());
-    LinkField v, w;
+    LinkField v = gauge.first_level.take(a.hisq.level_1, gauge.links_version), w;
     device.collective("HISQ links for a force", [&] {
-        v = around.allocate_on_box("HISQ links"), w = around.allocate("HISQ links");
-        v.keep_sum();
+        w = around.allocate("HISQ links");
         if (halo == nullptr)
             clear_padding(device, w, box.wide()), w.keep_sum();
-        fat_links(device, box, u, a.hisq.level_1, v, StapleSpace(device, box.wide(), gauge.precision));
+        if (v.bytes() == 0) {
+            v = around.allocate_on_box("HISQ links");
+            v.keep_sum();
+            fat_links(device, box, u, a.hisq.level_1, v, StapleSpace(device, box.wide(), gauge.precision));
+            report.flops += fat_links_flops;
+        }
         report.svd_links = unitarize(device, box, v, a.hisq.unitarize, nullptr, w);
     });
     HisqDerivative made = hisq_derivative(device, box, {u, v, w}, a.hisq, terms, asked, halo);

@@ -78,6 +78,8 @@ void milcgpu::begin_filling(milcgpu_vectors &vectors, int first, int count, int 
     for (int k = first; k < first + count; ++k) {
         vectors.filled[parity][k] = false;
         vectors.sums[parity][k].reset();
+        vectors.behind[parity][k] = false, vectors.behind[1 - parity][k] = true;
+        vectors.ahead.drop(k, 1 - parity);
     }
 }
 
@@ -153,12 +155,55 @@ template <class Body> milcgpu_status with_vectors(milcgpu_vectors *vectors, cons
     });
 }
 
-// out = D of a vector, on the sites of `parity`. On a lattice that is cut this fills the vector's ghosts, which are
-// part of its checksum.
+// out = D of as many vectors from `index` on, on the sites of `parity`. On a lattice that is cut this fills the
+// vectors' ghosts, which are part of the checksum of the first one. The host takes the vectors one by one: that is no
+// slower.
 void apply_with_ghosts(milcgpu_vectors &of, const HeldLinks &links, int index, int parity, const SpinorBlock &out) {
-    apply_dslash(*of.context, links.pair, parity, of.parity[1 - parity][index], out);
+    const SpinorBlock in = of.parity[1 - parity].block().from(index).first(out.sources);
+    const int at_once = of.context->device->on_gpu() ? out.sources : 1;
+    for (int k = 0; k < out.sources; k += at_once)
+        apply_dslash(*of.context, links.pair, parity, in.from(k).first(at_once), out.from(k).first(at_once));
     if (of.context->geometry.is_cut() && of.sums[1 - parity][index])
         of.sums[1 - parity][index] = checksum_of(of, index, 1 - parity);
+}
+
+constexpr int dslash_together = 4; // vectors for which a launch of D in double loads links once
+
+// How many successive vectors from `index` on are solutions of which D was not computed, if there is memory for D of
+// them.
+int solutions_from(const milcgpu_vectors &of, int index, int parity) {
+    int count = 1;
+    for (int k = index + 1; k < std::min(of.count(), index + dslash_together); ++k, ++count)
+        if (!of.filled[1 - parity][k] || of.sums[1 - parity][k] || !of.behind[parity][k])
+            break;
+    return of.context->device->free_bytes() > 2 * count * of.parity[parity][index].bytes() ? count : 1;
+}
+
+// Vector `index` on `parity` = D of its other part. Solutions that follow it get theirs now, too (Ahead).
+void apply_ahead(milcgpu_vectors &of, const HeldLinks &links, uint64_t tag, int index, int parity) {
+    milcgpu_vectors::Ahead &ahead = of.ahead;
+    const SpinorBlock out = of.parity[parity][index];
+    begin_filling(of, index, 1, parity);
+    // What a rank loads, or has lost, may be empty on this rank alone.
+    const bool is_there = ahead.links == tag && ahead.has(index, parity);
+    const std::vector<int> counts = of.context->ranks->gathered("the number of vectors that D is applied to",
+                                                                is_there ? 0 : solutions_from(of, index, parity));
+    if (const int most = *std::max_element(counts.begin(), counts.end()); most > 0) {
+        ahead = {};
+        const int count = std::count(counts.begin(), counts.end(), most) == int(counts.size()) ? most : 1;
+        if (count == 1)
+            return apply_with_ghosts(of, links, index, parity, out);
+        milcgpu_vectors::Ahead made;
+        of.context->device->collective("memory for D of vectors", [&] {
+            made.results = {*of.context->device, out.precision, of.context->geometry, parity, "D of vectors", count};
+            made.there.assign(count, true);
+        });
+        made.first = index, made.parity = parity, made.links = tag;
+        apply_with_ghosts(of, links, index, parity, made.results);
+        ahead = std::move(made);
+    }
+    of.context->device->copy_on_device(out.data, ahead.results[index - ahead.first].data, out.bytes());
+    ahead.drop(index, parity);
 }
 
 } // namespace
@@ -216,9 +261,8 @@ milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcg
             resident(v.context, links);
         });
         const Precision real = v.parity[on].precision();
-        const HeldLinks held = links->links->held_version(real, 18);
-        begin_filling(v, index, 1, on);
-        apply_with_ghosts(v, held, index, on, v.parity[on][index]);
+        apply_ahead(v, links->links->held_version(real, 18), links->links->tag(), index, on);
+        require_finite_dslash(*v.context, on, v.parity[1 - on][index], v.parity[on][index]);
         now_filled(v, index, 1, on, false);
     });
 }
@@ -247,6 +291,7 @@ milcgpu_status milcgpu_vectors_minus_dslash(milcgpu_links *links, int parity, do
         const HeldLinks held = links->links->held_version(into.precision, 18);
         begin_filling(made, to.index, 1, on);
         apply_with_ghosts(*y.of, held, y.index, on, into);
+        require_finite_dslash(context, on, y.of->parity[1 - on][y.index], into);
         scaled_difference(*context.device, scale, a, x.of->parity[on][x.index], into);
         require_finite(*context.device, into, context.geometry, on, "the result");
         context.device->collective("D of a vector", [&] { now_filled(made, to.index, 1, on, true); });

@@ -4,6 +4,7 @@
 #include "milc_glue/api/apart.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/api/milcgpu_md.h"
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -12,13 +13,32 @@ struct milcgpu_vectors {
     milcgpu::SpinorField parity[2]; // one source per vector
     mutable std::vector<bool> filled[2];
     mutable std::vector<std::optional<uint64_t>> sums[2]; // checksums; some vectors have none
+    mutable std::vector<bool> behind[2];                  // parts whose other part has been written since they were
     milcgpu::DeviceArray<uint64_t> scratch;               // for a checksum: a check of a vector must allocate nothing
+    // D of vectors first, first + 1, ... on `parity`, computed at once because MILC asks for D of all solutions one
+    // after the other. It becomes part of a vector when that vector's call comes.
+    struct Ahead {
+        milcgpu::SpinorField results;
+        int first = 0, parity = 0;
+        uint64_t links = 0;      // their tag
+        std::vector<bool> there; // neither used nor out of date
+        bool has(int k, int on) const {
+            return on == parity && k >= first && k - first < static_cast<int>(there.size()) && there[k - first];
+        }
+        void drop(int k, int on) {
+            if (has(k, on))
+                there[k - first] = false;
+            if (std::find(there.begin(), there.end(), true) == there.end())
+                *this = {};
+        }
+    };
+    Ahead ahead;
     milcgpu_vectors(milcgpu_context *of, milcgpu::Precision p, int count)
         : context(of), parity{{*of->device, p, of->geometry, 0, "vectors", count},
                               {*of->device, p, of->geometry, 1, "vectors", count}},
           scratch(*of->device, 1, "checksum of vectors") {
         for (const int on : {0, 1})
-            filled[on].resize(count), sums[on].resize(count);
+            filled[on].resize(count), sums[on].resize(count), behind[on].resize(count);
     }
     int count() const { return static_cast<int>(filled[0].size()); }
 };

@@ -30,7 +30,7 @@ template <class Change> bool changed(const char *function, int precision, int wr
            });
 }
 
-// Of the first link that failed on this rank.
+// The place of the first link that failed; negative: none on this rank.
 std::string place_of_failed(long long link) {
     milcgpu::Geometry::Extents n, origin, whole;
     for (int mu = 0; mu < 4; ++mu)

@@ -15,7 +15,7 @@ struct Certificate {
     std::string milc, device, settings, date;
     std::array<int, 4> lattice{};
     bool ended = false;                              // MILC has announced the end of the run
-    bool unread = false;                             // it has ended without a part of its input
+    bool unread = false;                             // MILC has ended before the end of its input
     bool stopped = false;                            // the program has exited without that
     bool lost = false;                               // values that only the device had
     long thrown = 0;                                 // exceptions that ended a call

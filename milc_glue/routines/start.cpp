@@ -185,7 +185,7 @@ void print_tables(const std::vector<Ledger> &of_ranks) {
     p.count_for_certificate();
     const double run_seconds = wall_seconds() - loaded_at;
     const bool written = write_file(of_ranks, run_seconds);
-    p.start.file_time = std::filesystem::file_time_type::min(); // whoever writes it now is another run
+    p.start.file_time = std::filesystem::file_time_type::min(); // from here on other runs may write it
     if (!written || p.verbosity > 0)
         p.print(table_of(of_ranks, run_seconds));
     if (p.gauge != nullptr)
@@ -291,7 +291,7 @@ extern "C" {
 void milcgpu_plugin_begin(int node_ranks) {
     answer_of("memory for fields", "The C library manages it as without milcgpu", 0, [&] {
         const std::optional<Settings> settings = settings_if_good();
-        if (settings) // the run may end before it writes this file: nobody must take an older one for its own
+        if (settings) // if the run ends before it writes this file, an older one must not pass for its own
             remove_older(table_file((*settings)["MILCGPU_TABLE"]));
         if (settings && !settings->is_on("MILCGPU_OFF") && !settings->asks_for("no_pool") &&
             !plugin().start.all_threads_work) {

@@ -31,9 +31,9 @@ struct Start {
     bool tables_are_due = false;   // those at exit
     void (*stopped)() = nullptr;   // prints them if they are due, for a run that does not reach its end
     double file_is_due = INFINITY; // the next time for the file of MILCGPU_TABLE
-    std::filesystem::file_time_type file_time = std::filesystem::file_time_type::min(); // of its last writing
-    milcgpu_milc milc{};           // as the door gave it, for a table after a retreat to the host
-    std::string name;              // milc.milc
+    std::filesystem::file_time_type file_time = std::filesystem::file_time_type::min(); // when this run wrote it last
+    milcgpu_milc milc{}; // as the door gave it, for a table after a retreat to the host
+    std::string name;    // milc.milc
 };
 
 // A call of a routine of MILC's, in the words that begin its lines: "mat_invert: m 0.01".

@@ -43,7 +43,7 @@ void milcgpu::fill_plan(const milcgpu_context &context, MemoryPlan plan, char *t
 
 namespace {
 
-// Of staggered fermions.
+// A solve of staggered fermions.
 class StaggeredRun : public DryRun {
   public:
     // with_lanes(spec): whether there is room for links of several sites.

@@ -36,7 +36,7 @@ template <class Spec, class Find> SolveArguments arguments_of(const Spec &spec, 
     a.precise = operator_of(spec.precise, "spec.precise", find);
     a.sloppy = spec.sloppy.precision == 0 ? a.precise : operator_of(spec.sloppy, "spec.sloppy", find);
     check_pair(a.precise, a.sloppy);
-    a.sloppy.may_round = a.precise.spinor == Precision::double_ && a.sloppy.spinor == Precision::single;
+    a.sloppy.allows_half_links = a.precise.spinor == Precision::double_ && a.sloppy.spinor == Precision::single;
     check_iterations(spec.max_iterations, spec.max_restarts);
     a.limits.tolerance = spec.tolerance;
     a.limits.max_iterations = spec.max_iterations;

@@ -17,10 +17,10 @@ void milcgpu::make_cg(Device &device, KeptSolver &s, OperatorSpec full) {
     full.for_residuals = !(full == s.sloppy), s.precise.for_residuals = !(s.precise == s.sloppy);
     of.full = s.make(full);
     of.precise = s.precise == full ? of.full : s.make(s.precise);
-    OperatorSpec sloppy = s.sloppy; // the key of the solver stays
+    OperatorSpec sloppy = s.sloppy; // a copy: s.sloppy is a key of the solver
     of.sloppy = s.sloppy == s.precise ? of.precise : s.make(sloppy);
     s.sloppy.reals = sloppy.reals;
-    // Single precision with the same reals, if links in half iterate beside a finer precision.
+    // If links in half iterate beside finer ones: single precision with as many reals.
     if (of.sloppy->spec().link == Precision::half && s.precise.link != Precision::half)
         of.finer = [make = s.make, reals = s.sloppy.reals] {
             OperatorSpec spec{Precision::single, Precision::single, reals};
@@ -30,7 +30,7 @@ void milcgpu::make_cg(Device &device, KeptSolver &s, OperatorSpec full) {
 }
 
 Operator milcgpu::operator_of_several(KeptSolver &s, OperatorSpec spec) {
-    spec.may_round = false; // rounding adds to each source a part that is not in their space
+    spec.allows_half_links = false; // rounding would add to each source a part that is not in their space
     return spec == s.operators.full->spec() ? s.operators.full : s.make(spec);
 }
 

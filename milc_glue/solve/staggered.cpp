@@ -29,6 +29,7 @@ extern "C" milcgpu_status milcgpu_staggered_dslash(milcgpu_links *links, const m
             context.reorder->to_device(from_field, 1 - to, in);
         });
         apply_dslash(context, held.pair, to, in, out);
+        require_finite_dslash(context, to, in, out);
         device.collective("the result of D", [&] { context.reorder->to_host(out, to, to_field); });
         return Status::ok;
     });

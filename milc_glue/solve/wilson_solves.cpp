@@ -21,7 +21,7 @@ class EvenOdd {
             sums_ = {w.device(), 2, "norm of a vector"};
         });
     }
-    // Of b_ and x_ on both parities, and of r_.
+    // The memory of b_ and x_ on both parities, and of r_.
     static size_t bytes(const Geometry &geometry) {
         return (2 * 2 + 1) * SpinorField::allocated_bytes(Precision::double_, geometry, 1, wilson_components);
     }

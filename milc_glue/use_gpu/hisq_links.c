@@ -63,10 +63,10 @@ static int compare_hisq(const milcgpu_call *call) {
     return good;
 }
 
-/* Returns a copy of the gauge links, so that these links can be made later. NULL: they are filled at once. Links are
- * deferred if fields may stay on the device and all of MILC's reads of links are known, on all ranks alike: to fill
- * them, ranks exchange messages. With auxiliary links this holds in ks_imp_rhmc, where the device applies D.
- * Measurements do not read these links. */
+/* Returns a copy of the gauge links, from which HISQ links can be made later; NULL: fill them at once. Links are
+ * deferred if fields may stay on the device and milcgpu knows all of MILC's reads of links. With auxiliary links that
+ * holds in ks_imp_rhmc, where the device applies D; measurements do not read auxiliary links. All ranks defer or none:
+ * they exchange messages to fill the links. */
 static su3_matrix *copy_to_defer(const su3_matrix *links, int with_aux) {
     su3_matrix *copy;
     if (with_aux && (!milcgpu_keeps_solutions() || !milcgpu_plugin_takes_dslash() || milcgpu_plugin_compare()))

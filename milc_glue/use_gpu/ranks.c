@@ -113,8 +113,8 @@ void __wrap_initialize_machine(int *argc, char ***argv) {
     milcgpu_plugin_wake(rank_of_host());
 }
 
-/* Whether MILC's input goes on after blanks and comments. MILC reads them again, but those of a pipe, whose comments
- * are printed as MILC does. */
+/* Returns 1 if MILC's input has more than blanks and comments. MILC reads them again. A pipe cannot be rewound: there
+ * they are skipped, and comments are printed as MILC prints them. */
 static int input_goes_on(void) {
     const long here = ftell(stdin); /* -1: a pipe */
     int c, in_comment = 0;
@@ -130,10 +130,10 @@ static int input_goes_on(void) {
     return c != EOF;
 }
 
-/* Reads the next set of parameters. MILC ends with status 0 if there is none, and also if the set has an error or ends
- * too early. */
+/* Reads the next set of parameters. MILC ends with status 0 if there is none, and also if the set has an error or is
+ * incomplete. */
 int __wrap_readin(int prompt) {
-    const int goes_on = this_node == 0 && prompt != 1 && input_goes_on(); /* 1: somebody types it */
+    const int goes_on = this_node == 0 && prompt != 1 && input_goes_on(); /* 1: a person types it */
     const int ends = milcgpu_original(readin)(prompt);
     if (ends && goes_on)
         milcgpu_plugin_input_left();

@@ -209,7 +209,7 @@ TEST_CASE("every function that allocates first frees idle solvers and unused lin
 }
 
 TEST_CASE("a descent frees idle solvers, and a solve works without a descent if there are none", "[faults][sanitize]") {
-    constexpr double heavy = 0.007, light = 0.004; // on the host links in half would serve neither of them
+    constexpr double heavy = 0.007, light = 0.004; // both read links in single, on the host, too
     for (const Backend backend : backends()) {
         CAPTURE(name(backend));
         Prepared free(backend);

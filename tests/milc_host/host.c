@@ -178,7 +178,7 @@ static su3_matrix *links_in_sites(void) {
     return all;
 }
 
-static double last_bits; /* by how much reunitarized links of the two may differ */
+static double last_bits; /* how much our links and MILC's may differ */
 
 static int are_equal(const su3_matrix *ours, const su3_matrix *theirs) {
     const Real *const x = &ours->e[0][0].real, *const y = &theirs->e[0][0].real;
@@ -268,8 +268,8 @@ static void try_warm(int by_threads) {
     free(before), free(ours_after), free(theirs_after), free(ours), free(theirs);
 }
 
-/* by_threads: all threads do it. again: phases that are out already, which MILC refuses. fast: -ffast-math leaves the
- * last bits to the compiler. */
+/* by_threads: all threads do it. again: phases that are out already, which MILC refuses. fast: the glue was compiled
+ * with -ffast-math, so the last bits may differ. */
 void try_reload(int by_threads, int again, int fast) {
     double ours[2], theirs[2];
     size_t i;

@@ -76,7 +76,7 @@ Real magsq_su3vec(su3_vector *v) {
     return sum;
 }
 
-/* Not 0: the routines of this run round otherwise than the glue expects, and multiply by this. */
+/* Not 0: MILC's routines of this run round in another way than the glue expects, and multiply rows by this. */
 double other_bits(void) { return getenv("MILC_HOST_OTHER_BITS") != NULL ? atof(getenv("MILC_HOST_OTHER_BITS")) : 0; }
 
 static int off(Real deviation) { return !(deviation < 0.0001); }

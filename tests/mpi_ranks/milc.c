@@ -15,7 +15,7 @@ int numnodes(void) {
     return n;
 }
 void *mycomm(void) { return &job; }
-int node_number(int x, int y, int z, int t) { return (x + y + z + t) * 0; }
+int node_number(int x, int y, int z, int t) { return 0 * (x + y + z + t); /* not called */ }
 
 void initialize_machine(int *argc, char ***argv) {
     (void)argc, (void)argv;

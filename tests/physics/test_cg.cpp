@@ -327,7 +327,7 @@ TEST_CASE("without memory for the descent of a light mass the solve runs in one 
         milcgpu::Device &device = *session.context->device;
         REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
         const auto with_mass = [](double mass) { return solve_spec(mass, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE); };
-        // Makes the solver, and links in single if the iteration has links in half: this mass takes links in single.
+        // Makes the solver and links in single; on the host a heavier mass would iterate with links in half.
         REQUIRE(solve(session, with_mass(0.007), b, zero(lattice)).status == MILCGPU_OK);
         const size_t before = device.used_bytes();
         for (const int granted : {0, 1, 2}) { // fields of the descent before the one that does not fit

@@ -417,14 +417,16 @@ TEST_CASE("sums over many groups of tiles are right, with the same bits for any 
 }
 
 TEST_CASE("work on sites and parts gives each part of each site to one thread, on any lattice", "[layout][sanitize]") {
-    const std::array<std::array<int, 4>, 8> sizes{{{4, 4, 4, 4},
-                                                   {8, 8, 8, 6},
-                                                   {16, 16, 4, 8},
-                                                   {8, 8, 12, 12},
-                                                   {6, 6, 6, 8},
-                                                   {3, 5, 3, 7},
-                                                   {2, 2, 2, 2},
-                                                   {5, 6, 7, 8}}};
+    const std::array<std::array<int, 4>, 10> sizes{{{4, 4, 4, 4},
+                                                    {8, 8, 8, 6},
+                                                    {16, 16, 4, 8},
+                                                    {32, 16, 3, 8}, // two parts of a plane
+                                                    {24, 8, 2, 12},
+                                                    {8, 8, 12, 12},
+                                                    {6, 6, 6, 8},
+                                                    {3, 5, 3, 7},
+                                                    {2, 2, 2, 2},
+                                                    {5, 6, 7, 8}}};
     for (const auto &size : sizes)
         for (const int parts : {1, 3, 4, 6}) {
             const Geometry geometry(size);

@@ -637,6 +637,17 @@ TEST_CASE("each picture in docs is drawn from a table in docs, and stands on a p
     }
 }
 
+TEST_CASE("lines of pages have up to 120 columns, except rows of tables and indented code", "[docs]") {
+    std::string too_long;
+    for (const auto &page : tests::pages()) {
+        std::istringstream lines(text_of(page));
+        for (std::string line; std::getline(lines, line);)
+            if (line.size() > 120 && line[0] != '|' && line.rfind("    ", 0) != 0)
+                too_long += page.string() + ": " + line + "\n";
+    }
+    CHECK(too_long == "");
+}
+
 TEST_CASE("each row of a table in docs has the cells of its heading", "[docs]") {
     int lines = 0;
     for (const auto &file : std::filesystem::directory_iterator("docs")) {
@@ -684,8 +695,8 @@ TEST_CASE("pictures: masses of one configuration, whose errors are nan, are draw
         const std::string name = folder.path.string() + "/spectrum", end = ",nan,4x4x4x8,host backend,2026-11-28\n";
         std::ofstream(name + ".csv") << "quark_mass,source,hadron,t,correlator,error,effective_mass,error_of_mass,"
                                         "lattice,card,date\n0.1,corner-wall,pion,1,"
-                                     << correlator << ",nan," << mass << end
-                                     << "0.1,corner-wall,pion,2,1,nan,2" << end // both axes end at these points
+                                     << correlator << ",nan," << mass << end << "0.1,corner-wall,pion,2,1,nan,2"
+                                     << end // both axes end at these points
                                      << "0.1,corner-wall,pion,3,9,nan,0.5" << end;
         CHECK(tests::draw(name + ".csv").status == 0);
         return text_of(name + ".png");

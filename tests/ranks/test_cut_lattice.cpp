@@ -206,8 +206,8 @@ TEST_CASE("solves over ranks have the iterations and solutions of one rank, and 
                     CAPTURE(direct);
                     const Solved many = solve_on(fields, cut, backend, precise, sloppy, tolerance, well);
                     CHECK(well);
-                    // D of several sites has links in half, and takes no box that is cut in x: then one rank must not
-                    // take it either.
+                    // On a box that is cut in x, D takes one site at a time, with links in single. Then many ranks
+                    // are compared with one rank that treats x as cut, too.
                     const Solved alike =
                         many.in_half == one.in_half
                             ? one

@@ -7,7 +7,7 @@ namespace milcgpu {
 
 namespace {
 
-// A thread takes every `threads`-th piece of every region, on the host consecutive pieces. A word costs 1.5
+// On the GPU a thread takes every `threads`-th piece of each region, on the host consecutive pieces. A word costs 1.5
 // multiply-adds, so the pass runs at the speed of memory.
 struct Add {
     const unsigned char *data[most_regions];
@@ -78,8 +78,8 @@ void take_checksums(Device &device, const Region *regions, int count, uint64_t *
         body.pieces[k] = regions[k].bytes / 16;
         most = std::max(most, body.pieces[k]);
     }
-    // 8 pieces a thread, but no more threads than fill a GPU: each warp ends with an atomic addition. On the host each
-    // call of the body ends with one, and few_sites calls use all threads.
+    // 8 pieces a thread, but no more threads than fill a GPU, because each warp ends with an atomic addition. On the
+    // host each call of the body ends with one; few_sites calls are enough for all threads.
     const size_t a_thread = device.on_gpu() ? 8 : 64, most_threads = device.on_gpu() ? 1 << 18 : few_sites;
     body.threads = std::min(most_threads, std::max<size_t>((most + a_thread - 1) / a_thread, KeptSum::parts));
     launch(device, static_cast<int>(body.threads), body, "take checksums", 256);

@@ -27,8 +27,8 @@ namespace milcgpu {
 
 namespace {
 
-// Where the part of a thread begins, as in OpenMP's static schedule.
-int part_of(int n, int thread, int threads) { return n / threads * thread + std::min(thread, n % threads); }
+// The first of the iterations of a thread, as in OpenMP's static schedule.
+int first_of(int n, int thread, int threads) { return n / threads * thread + std::min(thread, n % threads); }
 
 constexpr int most_idle = 64; // a user who leaves more processors free has room for threads that spin
 
@@ -98,10 +98,9 @@ int add_idle_threads(int count) {
     return idle.get_future().get();
 }
 
-// Waits for other threads: spins first, then sleeps.
+// A thread waits until ready(): it spins first, then it sleeps. Whoever changes what ready() tests then calls send().
 class Signal {
   public:
-    // Threads that change what `ready` tests call send() afterwards.
     template <class Ready> void wait(const Ready &ready) {
         for (int turn = 0; turn < turns; ++turn) {
             if (ready())
@@ -134,10 +133,10 @@ class Signal {
     std::condition_variable woken_;
 };
 
-// The threads of one parallel region, which share one loop after the other. Thread 0 starts the loops.
-class Crew {
+// The threads of a parallel region, which share one loop after another. Thread 0 starts the loops.
+class Team {
   public:
-    explicit Crew(int threads) : threads_(threads) {}
+    explicit Team(int threads) : threads_(threads) {}
     void run(int n, void (*range)(const void *, int, int), const void *what) {
         n_ = n, range_ = range, what_ = what;
         at_work_ = threads_ - 1;
@@ -167,7 +166,7 @@ class Crew {
         ++loops_;
         started_.send();
     }
-    void work(int thread) const { range_(what_, part_of(n_, thread, threads_), part_of(n_, thread + 1, threads_)); }
+    void work(int thread) const { range_(what_, first_of(n_, thread, threads_), first_of(n_, thread + 1, threads_)); }
     const int threads_;
     int n_ = 0;
     void (*range_)(const void *, int, int) = nullptr;
@@ -176,27 +175,27 @@ class Crew {
     std::atomic<int> at_work_{0};
     Signal started_, ended_;
 };
-thread_local Crew *crew = nullptr; // of the loops of this thread
+thread_local Team *team = nullptr; // shares the loops of this thread
 
 } // namespace
 
 void share_among_threads(int n, bool several, void (*range)(const void *what, int from, int to), const void *what) {
     if (!several)
         return range(what, 0, n);
-    if (crew != nullptr)
-        return crew->run(n, range, what);
+    if (team != nullptr)
+        return team->run(n, range, what);
 #pragma omp parallel
     {
         const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-        range(what, part_of(n, thread, threads), part_of(n, thread + 1, threads));
+        range(what, first_of(n, thread, threads), first_of(n, thread + 1, threads));
     }
 }
 
 void with_threads_awake(const std::function<void()> &work) {
-    if (omp_get_max_threads() == 1 || omp_in_parallel() || crew != nullptr)
+    if (omp_get_max_threads() == 1 || omp_in_parallel() || team != nullptr)
         return work();
     std::exception_ptr failed;
-    std::optional<Crew> all;
+    std::optional<Team> all;
 #pragma omp parallel
     {
 #pragma omp single
@@ -204,13 +203,13 @@ void with_threads_awake(const std::function<void()> &work) {
         if (const int thread = omp_get_thread_num(); thread > 0) {
             all->serve(thread);
         } else {
-            crew = &*all;
+            team = &*all;
             try {
                 work();
             } catch (...) {
                 failed = std::current_exception();
             }
-            crew = nullptr;
+            team = nullptr;
             all->end();
         }
     }

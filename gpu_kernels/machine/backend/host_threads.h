@@ -13,10 +13,10 @@ namespace milcgpu {
 constexpr int few_sites = 512;
 constexpr size_t few_bytes = size_t{1} << 17;
 
-// range(what, from, to) for [0, n), or, if `several`, for its parts, one for each thread of this thread's loops.
+// Calls range(what, from, to) for [0, n): once, or, if `several`, for a part of it on each OpenMP thread.
 void share_among_threads(int n, bool several, void (*range)(const void *what, int from, int to), const void *what);
 
-// body(i) for i in [0, n). several: by all threads, each with consecutive i.
+// Calls body(i) for i in [0, n). several: all OpenMP threads share the calls, each takes consecutive i.
 template <class Body> void for_each_on_host(int n, bool several, const Body &body) {
     const auto range = [](const void *what, int from, int to) {
         const Body &of_each = *static_cast<const Body *>(what);
@@ -26,9 +26,9 @@ template <class Body> void for_each_on_host(int n, bool several, const Body &bod
     share_among_threads(n, several, range, &body);
 }
 
-// Runs `work`, and keeps the threads awake for the loops in it that share_among_threads() starts: between two of them
-// threads spin for some microseconds before they sleep. To wake a thread takes 20 to 50 us, as long as D on 8^4. Other
-// parallel loops in `work` have one thread.
+// Runs `work` within one parallel region, whose threads run the loops that `work` starts by share_among_threads().
+// Between loops they spin for about 30 us before they sleep: waking a thread takes 20 to 50 us, as long as D on 8^4.
+// Any other parallel loop in `work` runs on one thread.
 void with_threads_awake(const std::function<void()> &work);
 
 // From here on, threads that wait at the end of a parallel loop, or for the next one, sleep. Without this they spin,

@@ -11,11 +11,11 @@
 #define MILCGPU_LANES 0
 #endif
 
-// Numbers of two registers a and b in another order. The caller's Order is a register of their indices.
+// A register of the numbers with these indices in registers a and b.
 #if defined(__clang__)
-#define MILCGPU_SHUFFLE(a, b, ...) (static_cast<void>(sizeof(Order)), __builtin_shufflevector(a, b, __VA_ARGS__))
+#define MILCGPU_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define MILCGPU_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Order{__VA_ARGS__})
+#define MILCGPU_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, decltype((a) < (b)){__VA_ARGS__}) // an integer for a number
 #endif
 
 namespace milcgpu {

@@ -18,6 +18,7 @@ constexpr size_t staging_bytes = size_t(4) << 20; // size of each pinned buffer
 constexpr int staging_slots = 6;
 constexpr size_t least_staged = size_t(1) << 17; // the driver copies fewer bytes as fast
 constexpr size_t letter_bytes = 8192;
+constexpr size_t prefetched_bytes = 768; // of rows that are copied next
 // Most copies to the device in flight without a wait; one more letter is for copies to the host
 constexpr int most_letters = 16;
 
@@ -41,12 +42,16 @@ struct Device::Rows {
     // Copies bytes [from, from + n) of the packed rows to or from `packed` (nullptr: does not copy), with several
     // threads. Adds weigh_row of these bytes to `sum`, if it is given.
     void copy(unsigned char *packed, size_t from, size_t n, bool to_packed, uint64_t *sum) const {
-        const size_t piece = 1 << 16;
+        const size_t piece = 1 << 14;
+        // The processor does not guess addresses that are far apart.
+        const size_t ahead = pitch == width ? 0 : std::max<size_t>(2, prefetched_bytes / width) * pitch;
         const long long pieces = static_cast<long long>((n + piece - 1) / piece);
-        // More threads do not make the host's memory faster.
-        const int threads = pieces > 4 ? std::min(omp_get_max_threads(), 16) : 1;
+        // More threads do not make the host's memory faster. All wait for the slowest one, and one that shares its core
+        // with another program's thread is slow, so some cores stay free.
+        const int all = omp_get_max_threads(),
+                  threads = n > size_t(1) << 18 ? std::min(all > 8 ? all - all / 4 : all, 16) : 1;
         uint64_t of_all = 0;
-#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : of_all)
+#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : of_all)
         for (long long k = 0; k < pieces; ++k) {
             size_t at = from + k * piece;
             const size_t end = std::min(at + piece, from + n);
@@ -54,6 +59,8 @@ struct Device::Rows {
                 const size_t row = pitch == width ? 0 : at / width, in_row = at - row * width;
                 const size_t length = pitch == width ? end - at : std::min(width - in_row, end - at);
                 unsigned char *host = data + row * pitch + in_row;
+                for (size_t line = 0; ahead != 0 && line < length; line += 64)
+                    __builtin_prefetch(host + ahead + line);
                 if (packed != nullptr && to_packed)
                     std::memcpy(packed + (at - from), host, length);
                 else if (packed != nullptr)
