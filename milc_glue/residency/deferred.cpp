@@ -48,6 +48,10 @@ DeferredValues::Value *DeferredValues::find(int kinds, const void *field) {
     return found != values_.end() ? &*found : nullptr;
 }
 
+bool DeferredValues::has(int kinds) const {
+    return std::any_of(values_.begin(), values_.end(), [&](const Value &value) { return (value.kind & kinds) != 0; });
+}
+
 bool DeferredValues::is_being_made(const void *field) const {
     for (const Making *making = making_; making != nullptr; making = making->before)
         for (const Value &value : making->values)

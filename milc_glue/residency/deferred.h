@@ -102,6 +102,7 @@ class DeferredValues {
     // The values that are being made now, of the innermost call; nullptr: none.
     const std::list<Value> *being_made() const { return making_ != nullptr ? &making_->values : nullptr; }
     bool empty() const { return values_.empty(); }
+    bool has(int kinds) const;
 
   private:
     // On the stack of fulfil_all(): making a value may need others.

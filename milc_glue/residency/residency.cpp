@@ -55,6 +55,7 @@ void Residency::drop_reloadable() {
     meson_links->drop_all();
     wilson->drop();
     eigenvectors->drop_all_but_newest();
+    vectors.free_unused();
 }
 
 void Residency::lattice_changed() {

@@ -187,6 +187,12 @@ void VectorStore::free_deferred() {
     block_.reset();
 }
 
+// Fields keep their numbers, which are the same on all ranks: another rank may keep its memory.
+void VectorStore::free_unused() {
+    if (block_ != nullptr && !table_.has(MILCGPU_SOLUTIONS))
+        block_->release();
+}
+
 VectorStore::Row *VectorStore::deferred_row(const milcgpu_field &field) {
     for (Row &row : rows_)
         if (is_deferred(row) && row.field.data == field.data && field.pitch_bytes == 0)
@@ -213,7 +219,10 @@ int VectorStore::take(const milcgpu_field *fields, int n) {
         if (fields[i].pitch_bytes != 0 || fields[i].data == nullptr ||
             number_of(fields[i]) != (first + i < size ? first + i : -1))
             return -1;
-    if (block_ == nullptr && empty(block_, most_deferred_) != MILCGPU_OK) {
+    const milcgpu_status there = block_ == nullptr                ? empty(block_, most_deferred_)
+                                 : block_->vector().of == nullptr ? block_->allocate(context_, milc_->real())
+                                                                  : MILCGPU_OK;
+    if (there != MILCGPU_OK) {
         free_deferred();
         return -1;
     }

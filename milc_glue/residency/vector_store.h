@@ -26,11 +26,13 @@ namespace milcgpu {
 // One vector on the device, or several that belong together, on both parities.
 class DeviceVectors {
   public:
-    DeviceVectors(milcgpu_context *context, int real, int count)
-        : count_(count), status_(milcgpu_vectors_create(context, real, count, &handle_)) {}
+    DeviceVectors(milcgpu_context *context, int real, int count) : count_(count) { allocate(context, real); }
     ~DeviceVectors() { release(); }
     DeviceVectors(const DeviceVectors &) = delete;
     DeviceVectors &operator=(const DeviceVectors &) = delete;
+    milcgpu_status allocate(milcgpu_context *context, int real) { // also after release()
+        return status_ = milcgpu_vectors_create(context, real, count_, &handle_);
+    }
     milcgpu_status status() const { return status_; } // of the allocation
     int count() const { return count_; }
     milcgpu_vector vector() const { return {handle_, 0}; }                       // of nullptr: the context has gone
@@ -39,7 +41,7 @@ class DeviceVectors {
   private:
     milcgpu_vectors *handle_ = nullptr;
     int count_;
-    milcgpu_status status_;
+    milcgpu_status status_ = MILCGPU_OK;
 };
 
 class VectorStore {
@@ -97,7 +99,8 @@ class VectorStore {
 
     void begin(int most); // deferred solutions, at a time
     void end();
-    void free_deferred();                              // the memory, too
+    void free_deferred(); // the memory, too
+    void free_unused();   // the memory of deferred solutions while there are none; not while a call solves for some
     bool defers() const { return most_deferred_ > 0; } // the same on all ranks between calls
     milcgpu_vectors *deferred() const { return block_ != nullptr ? block_->vector().of : nullptr; }
     // Returns the first of the successive numbers that these fields have, or now get. -1: their solutions go to the

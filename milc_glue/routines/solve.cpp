@@ -254,8 +254,13 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
         // The number of the first solution on the device; -1: solutions are copied to the host.
         const bool stay = p.vectors.defers();
         int resident = stay ? p.vectors.take(call->solutions, call->n_shifts) : -1;
-        const auto head =
-            p.links_at_head(MILCGPU_KS_MULTICG, call->fat, call->lng, Mirror::Look::sample, nullptr, resident >= 0);
+        const auto make_room = [&] {
+            p.vectors.all_to_host();
+            p.vectors.free_deferred();
+            resident = -1;
+        };
+        const auto head = p.links_at_head(MILCGPU_KS_MULTICG, call->fat, call->lng, Mirror::Look::sample, nullptr,
+                                          resident >= 0, stay ? make_room : std::function<void()>());
         LinkSet *found = head.set;
         if (stay && !head.also && p.collective(resident >= 0)) { // some ranks can defer them, not all
             p.vectors.all_to_host();
@@ -293,9 +298,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 continue;
             if (status == MILCGPU_NO_MEMORY && resident >= 0) {
                 p.log(1, format("%s: %s. Solutions go to the host", p.name_of(MILCGPU_KS_MULTICG), p.reason().c_str()));
-                p.vectors.all_to_host();
-                p.vectors.free_deferred();
-                resident = -1;
+                make_room();
                 continue;
             }
             if (retry.is_answer(status)) {

@@ -402,17 +402,22 @@ int milcgpu_plugin_stopped(void) {
 void milcgpu_plugin_input_left(void) { plugin().certificate.unread = true; }
 
 int milcgpu_plugin_exit(int status) {
-    if (!plugin().start.tables_are_due)
-        return status;
+    const auto judged = [status](const Settings &settings, bool bad) {
+        return status == 0 && bad && is_judged(settings["MILCGPU_TABLE"]) ? MILCGPU_EXIT_BAD : status;
+    };
+    if (!plugin().start.tables_are_due) // MILC may have left its input before the first call of milcgpu
+        return answer_of("the status at exit", "It is MILC's", status, [&] {
+            const std::optional<Settings> settings = settings_if_good();
+            return settings && !settings->is_on("MILCGPU_OFF") ? judged(*settings, plugin().certificate.unread)
+                                                               : status;
+        });
     return common_answer_of("the tables at exit", "They are left out", status, [&] {
         Plugin &p = plugin();
         p.certificate.ended = true;
         print_tables(p.collective.gathered(p.ledger));
         if (p.collective.size() > 1)
             p.drop();
-        const bool judged = is_judged(p.settings["MILCGPU_TABLE"]);
-        const bool bad = p.certificate.unread || p.certificate.is_bad(p.ledger);
-        return status == 0 && judged && bad ? MILCGPU_EXIT_BAD : status;
+        return judged(p.settings, p.certificate.unread || p.certificate.is_bad(p.ledger));
     });
 }
 

@@ -221,7 +221,7 @@ void Plugin::drop() {
 }
 
 Plugin::LinksAtHead Plugin::links_at_head(milcgpu_routine routine, const void *fat, const void *lng, Mirror::Look look,
-                                          const uint64_t *content, bool also) {
+                                          const uint64_t *content, bool also, const std::function<void()> &make_room) {
     constexpr uint64_t asks_for_content = 1, also_bit = 2;
     const uint64_t seen = links->look(fat, lng, look);
     const Collective::Words all =
@@ -234,6 +234,10 @@ Plugin::LinksAtHead Plugin::links_at_head(milcgpu_routine routine, const void *f
             head.same_content = LinkCache::found(all[0]) ? links->is_among(*head.set, all[1])
                                                          : !collective(head.set->content() != *content);
         return head;
+    }
+    if (status == MILCGPU_NO_MEMORY && make_room) {
+        make_room();
+        return links_at_head(routine, fat, lng, look, content, false);
     }
     head.set = nullptr;
     if (collective.on_all_ranks(links->are_deferred(fat, lng)) != 0) {

@@ -122,13 +122,15 @@ struct Plugin : MilcSide, Residency {
         return links_at_head(routine, fat, lng, look).set;
     }
     // The same at the head of a call, with the call's other questions to all ranks in one gather (two if links are
-    // loaded). content: LinkSet::content() of the links that something was made of. also: a local condition.
+    // loaded). content: LinkSet::content() of the links that something was made of. also: a local condition. make_room:
+    // called on all ranks if memory for the links is short; the links are then loaded again, without `also`.
     struct LinksAtHead {
         LinkSet *set;
         bool same_content, also; // on all ranks
     };
     LinksAtHead links_at_head(milcgpu_routine routine, const void *fat, const void *lng, Mirror::Look look,
-                              const uint64_t *content = nullptr, bool also = true);
+                              const uint64_t *content = nullptr, bool also = true,
+                              const std::function<void()> &make_room = {});
     // True if the context cannot be used after this status.
     bool ends_context(int status) const {
         return status == MILCGPU_DEVICE_LOST || status == MILCGPU_COMM ||

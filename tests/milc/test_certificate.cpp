@@ -87,9 +87,9 @@ TEST_CASE("certificate: a good run, one with a flipped bit, one that fell back, 
     CHECK(has(alone, "\nverdict: MENDED: calls that the device could not do: 1\n"));
     CHECK(has(alone, "\nnote: mat_invert: m 0.1: milcgpu_vectors_load: host backend: device lost"));
     const std::string short_file = folder.path / "short.txt";
-    const Run short_run = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_TEST=memory=5000 MILCGPU_TABLE=" + short_file,
+    const Run short_run = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_TEST=memory=3500 MILCGPU_TABLE=" + short_file,
                               "trajectory none update");
-    CHECK(short_run.says("milcgpu: imp_gauge_force: the same in 2 more calls\n")); // other memory is free each time
+    CHECK(short_run.says("milcgpu: imp_gauge_force: the same in 3 more calls\n")); // other memory is free each time
     CHECK(short_run.count("milcgpu: imp_gauge_force: milcgpu_") <= 4);
     CHECK(has(tests::text_of(short_file), " times)\n"));
     CHECK(has(tests::text_of(short_file), "\nverdict: MENDED: calls that the device could not do: "));
@@ -108,6 +108,11 @@ TEST_CASE("certificate: a good run, one with a flipped bit, one that fell back, 
             CHECK(has(certified("inverts none", ".txt,status", whole ? 0 : MILCGPU_EXIT_BAD, "MILC_HOST_INPUT=" + name),
                       "\nverdict: UNFINISHED: MILC did not run all of its input\n") == !whole);
         }
+    const std::string typo = folder.path / "typo"; // MILC leaves the input before milcgpu starts: no certificate
+    std::ofstream(typo) << "mess 0.1\n";
+    for (const char *setting : {"run.txt", "run.txt,status", "run.txt,status MILCGPU_OFF=1"})
+        CHECK(run("hisq-P2", "MILCGPU_BACKEND=host MILC_HOST_INPUT=" + typo + " MILCGPU_TABLE=" + setting, "input")
+                  .status == (std::string(setting) == "run.txt,status" ? MILCGPU_EXIT_BAD : 0));
     const std::string old = folder.path / "old.txt"; // of a run before one that MILC ends before milcgpu starts
     std::ofstream(old) << "verdict: GOOD\n";
     CHECK(run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_TABLE=" + old, "setup threads bad").status == 1);

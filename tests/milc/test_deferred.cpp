@@ -269,3 +269,43 @@ TEST_CASE("deferred: a solution on the device is known for its own source, and f
         CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[1].data()) == 0);
     }
 }
+
+TEST_CASE("deferred: if memory is short, memory for solutions makes room for the gauge field's copy and for links",
+          "[deferred][plugin]") {
+    constexpr int most = 150; // solutions: 7200 bytes per site
+    for (const Backend backend : backends()) {
+        const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}};
+        Milc milc;
+        REQUIRE(milc.start() == 1);
+        Device &device = *plugin().context->device;
+        Masses masses(milc, {0.3, 0.5}, 1e-9);
+        const auto solve_by_device = [&] {
+            milcgpu_plugin_vectors_begin(most, 0);
+            REQUIRE(masses.solve() == 1);
+        };
+        std::vector<double> momenta(static_cast<size_t>(40) * milc.lattice.volume(), 0.0), gauge = milc.fat;
+        const milcgpu_plugin_lattice sites{Milc::field(gauge), Milc::field(momenta)};
+        REQUIRE(milcgpu_plugin_update_links(&sites, 0.1, 6) == 1);
+        solve_by_device();
+        REQUIRE(milcgpu_plugin_vectors_end() == 0); // its memory stays
+        plugin().links->drop_all();
+        device.set_memory_limit(device.used_bytes() + 4096);
+        CHECK(milcgpu_plugin_host_needs(MILCGPU_LINKS, "a test") == 1);
+        device.set_memory_limit(0);
+        solve_by_device();
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[0].data()) == 1);
+        REQUIRE(milcgpu_plugin_vectors_need() == 1);
+        CHECK(masses.worst_residual() < 1.01e-9);
+        // Room for the solutions or the links, not for both.
+        plugin().links->drop_all();
+        plugin().vectors.free_deferred();
+        device.set_memory_limit(device.used_bytes() + static_cast<size_t>(8000) * milc.lattice.volume());
+        const long failed = plugin().ledger[MILCGPU_KS_MULTICG].failed;
+        solve_by_device();
+        device.set_memory_limit(0);
+        CHECK(plugin().ledger[MILCGPU_KS_MULTICG].failed == failed);
+        CHECK(milcgpu_plugin_is_deferred(MILCGPU_SOLUTIONS, masses.x[0].data()) == 0);
+        CHECK(masses.worst_residual() < 1.01e-9);
+        REQUIRE(milcgpu_plugin_vectors_end() == 0);
+    }
+}

@@ -198,6 +198,11 @@ int main(int argc, char **argv) {
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }
+    if (strcmp(fault, "input") == 0) { /* alone, before any routine of the library */
+        while (readin(0) == 0)
+            ;
+        normal_exit(0);
+    }
     if (strcmp(fault, "threads") == 0 || strcmp(fault, "pauses") == 0) {
         strcmp(fault, "threads") == 0 ? try_threads() : try_pauses();
         normal_exit(0);
