@@ -516,9 +516,8 @@ TEST_CASE("solutions on the device are those on the host, and so are D of them a
           "[forces][md][sanitize]") {
     const auto check = [](auto real, Backend backend) {
         using Real = decltype(real);
-        const double rounding = backend == Backend::host ? 0
-                                : sizeof(Real) == 8      ? times_measured * 3e-16
-                                                         : times_measured * 2e-7;
+        // D of these solutions is small beside its terms: 1e-6 in single on the host, if it takes vectors together, too
+        const double rounding = backend == Backend::host ? 0 : times_measured * (sizeof(Real) == 8 ? 2e-15 : 1e-6);
         Trajectory<Real> d(backend);
         const Gauge links = links_with_phases();
         std::vector<Real> phi = d.vectors[0];
