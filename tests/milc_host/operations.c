@@ -797,17 +797,23 @@ static void make_links_of_now(void) {
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
 }
 static int can_force(void) { return the.begun && (has_auxiliary() || !is_hisq()); }
+static void d_of_solution(int t) {
+    fn_links_t *fn = LINKS_OF(fn_links, is_hisq() && t == terms - 1);
+    dslash_fn_field(the.x[t], the.x[t], ODD, fn);
+    GIVE_BACK(fn);
+}
 static void force(void) {
     Real residues[terms] = {1, -0.3, 1.5};
-    int t;
+    int t, first;
     if (!the.has_x)
         rational_function();
     make_links_of_now();
-    for (t = 0; t < terms; t++) {
-        fn_links_t *fn = LINKS_OF(fn_links, is_hisq() && t == terms - 1);
-        dslash_fn_field(the.x[t], the.x[t], ODD, fn);
-        GIVE_BACK(fn);
+    while (any(2)) { /* D of one, and then other solutions */
+        d_of_solution(any(2));
+        rational_function();
     }
+    for (t = 0, first = any(terms); t < terms; t++)
+        d_of_solution((first + t) % terms);
     eo_fermion_force_multi(0.02, residues, the.x, terms, MILC_PRECISION, fn_links);
 }
 static void force_of_sites(void) {
@@ -1139,7 +1145,7 @@ const operation operations[] = {
 #endif
     /* Rational functions and forces. */
     {"rational", 'f', 4, always, rational_function},
-    {"force", 'f', 4, can_force, force},
+    {"force", 'f', 16, can_force, force},
     {"force_of_sites", 'f', 1, can_force, force_of_sites},
     {"both_forces", 'f', 1, can_force, both_forces},
     /* Eigenvectors. */
