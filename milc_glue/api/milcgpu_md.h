@@ -23,8 +23,9 @@
  * Data that live only within one call, for milliseconds at most, are not checked: workspace for staples and for pieces
  * of loops, the vectors that milcgpu_momenta_add_fermion_force loads, derivatives in adaptive and RKMK flows, sums,
  * numbers that control a launch; on cut lattices, copies with a margin, what a force makes on them, and links between
- * the stages of a step of a flow. Derivatives by links, and HISQ's V and W, are checked within a force; if they
- * changed, momenta stay as they were, and the call can be repeated.
+ * the stages of a step of a flow. Derivatives by links, and HISQ's V and W, are checked within a force. If one of them
+ * changed, momenta stay as they were, and the call can be repeated; if it was the derivative by the gauge field, which
+ * is added to the momenta, they are empty.
  *
  * Phases. The caller says in each call whether the links carry staggered phases (milcgpu_signs). When links are loaded
  * their determinants are computed: 1 for an SU(3) link, and the phase for one that carries a phase. If those of the x,
@@ -77,7 +78,8 @@ uint64_t milcgpu_momenta_version(const milcgpu_gauge *gauge);
 
 /* milcgpu_links_make from the links of the handle, in its precision. No gauge field is copied. spec: its reconstruct
  * must be 0 or 18, its precision 0 or that of the handle, its signs 0. Its unitarity is not used: links were
- * tested when they were loaded. */
+ * tested when they were loaded. HISQ: if the handle has momenta, V stays on the device, 4 matrices a site, until a
+ * force uses it or the links change. If memory is short, V is freed. */
 milcgpu_status milcgpu_gauge_make_links(milcgpu_gauge *gauge, const milcgpu_fatlink_spec *spec,
                                         const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                         milcgpu_fatlink_report *report);

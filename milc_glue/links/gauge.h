@@ -14,7 +14,7 @@ namespace milcgpu {
 // made, so they are kept until then.
 class FirstLevel : public Evictable {
   public:
-    explicit FirstLevel(milcgpu_context &context) : Evictable(context) { register_here(); }
+    explicit FirstLevel(milcgpu_context &context) : Evictable(context), context_(context) { register_here(); }
     // links: the version of the gauge field.
     void keep(LinkField &&v, const PathCoefficients &fat7, uint64_t links) {
         v_ = std::move(v), fat7_ = fat7, links_ = links;
@@ -22,17 +22,21 @@ class FirstLevel : public Evictable {
     // Returns V, with its checksum; or a field without memory, if V of these links is not there.
     LinkField take(const PathCoefficients &fat7, uint64_t links) {
         LinkField v = std::move(v_);
-        v_ = LinkField();
+        drop();
         const bool same = links == links_ && std::memcmp(&fat7, &fat7_, sizeof fat7) == 0;
         return same ? std::move(v) : LinkField();
     }
+    void drop() { v_ = LinkField(); }
     bool release_idle() override {
-        const bool any = v_.bytes() > 0;
-        v_ = LinkField();
-        return any;
+        if (v_.bytes() == 0)
+            return false;
+        context_.log(2, "memory is short: HISQ's V is freed; the force makes it again");
+        drop();
+        return true;
     }
 
   private:
+    milcgpu_context &context_;
     LinkField v_;
     PathCoefficients fat7_{};
     uint64_t links_ = 0;
@@ -60,7 +64,7 @@ struct milcgpu_gauge {
     const milcgpu::Geometry &geometry() const { return context->geometry; }
     // Ends a call that wrote a field: sets its checksum, and marks it as filled.
     void links_changed() {
-        first_level.release_idle();
+        first_level.drop();
         changed(u, links_version, links_changes, "the gauge field");
     }
     void momenta_changed() { changed(h, momenta_version, momenta_changes, "the momenta"); }

@@ -138,6 +138,7 @@ void fermion_force(milcgpu_gauge &gauge, const ForceArguments &a, const ForceVec
                                "that are nearly singular",
                                place_of_link(geometry, look.first_bad).c_str()));
     });
+    asked.must_hold();
     gauge.momenta_version = 0; // they are empty if anything below fails
     add_force(device, geometry, gauge.u, by_u, 2 * a.spec.eps, gauge.h);
     report.kernel_seconds = device.timer_stop_seconds();

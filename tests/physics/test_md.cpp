@@ -496,6 +496,26 @@ TEST_CASE("a HISQ force uses the V of which fermion links were made only if its 
                   make(d.how);
                   REQUIRE(d.force() == MILCGPU_OK);
               }).flops == alone.flops); // the force before this one has used V up
+        // A bit of V flips between the two calls.
+        REQUIRE(d.load() == MILCGPU_OK);
+        REQUIRE(d.force() == MILCGPU_OK);
+        const std::vector<Real> before = d.saved();
+        make(d.how);
+        const milcgpu_paths &fat7 = d.how.fat7;
+        const milcgpu::PathCoefficients paths{fat7.one_link,    fat7.naik,         fat7.three_staple,
+                                              fat7.five_staple, fat7.seven_staple, fat7.lepage};
+        milcgpu::LinkField v = d.gauge->first_level.take(paths, d.gauge->links_version);
+        REQUIRE(v.bytes() > 0);
+        unsigned char byte, *const place = v.block(1, 3) + 5;
+        d.gauge->device().copy_to_host(&byte, place, 1);
+        byte ^= 0x10;
+        d.gauge->device().copy_to_device(place, &byte, 1);
+        d.gauge->first_level.keep(std::move(v), paths, d.gauge->links_version);
+        CHECK(d.force() == MILCGPU_CORRUPTED);
+        CHECK(last_error_says("HISQ's V"));
+        CHECK(d.saved() == before);
+        CHECK(d.force() == MILCGPU_OK);
+        CHECK(d.saved() == alone.momenta);
         milcgpu_links_destroy(made);
     };
     for (const Backend backend : backends()) {
