@@ -61,10 +61,10 @@ static int may_make_tables(void) { return numnodes() == 1 || gather.inverse == W
 #endif
 /* Otherwise MILC makes four lists in place of two, or sorts both parities of a list at once. */
 static int may_make_lists(void) { return gather.even_odd == ALLOW_EVEN_ODD && gather.parity != SCRAMBLE_PARITY; }
-/* Several threads: the number of steps of MILC's loop is fixed. */
-static int is_one_of_several_threads(void) {
+/* In a parallel loop, which may have one thread: the number of MILC's steps is fixed. */
+static int is_in_parallel_loop(void) {
 #ifdef _OPENMP
-    return omp_in_parallel();
+    return omp_get_level() > 0;
 #else
     return 0;
 #endif
@@ -114,7 +114,7 @@ static int table_part(void *unused, size_t from, size_t to) {
     return 0;
 }
 
-/* ---- what MILC's loops see ---- */
+/* ---- what MILC's loops see --------------------------------------------------------------------------------------- */
 
 static void exchange_coordinates(site *s, seen_site *with) {
     const seen_site before = *with;
@@ -170,7 +170,7 @@ static void milcgpu_map_ahead(int x, int y, int z, int t, int *args, int way, in
     if (__atomic_load_n(&gather.undecided, __ATOMIC_RELAXED) &&
         __atomic_exchange_n(&gather.undecided, 0, __ATOMIC_RELAXED)) {
         milcgpu_sees_malloc = NULL;
-        if (!is_one_of_several_threads() && may_make_tables() && gather.allocated == tables_of_gather() &&
+        if (!is_in_parallel_loop() && may_make_tables() && gather.allocated == tables_of_gather() &&
             milcgpu_plugin_by_all_threads(gather.sites, table_part, NULL) == 0)
             see_few_sites();
         if (gather.seen != NULL && gather.listed > 0)
@@ -183,7 +183,7 @@ static void milcgpu_map_ahead(int x, int y, int z, int t, int *args, int way, in
     gather.map(x, y, z, t, args, way, to_x, to_y, to_z, to_t);
 }
 
-/* ---- the end ---- */
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 /* Returns the rank of the site from which a site gathers, and MILC's index of it there. */
 static int rank_and_index(int of, int way, size_t *index) {
