@@ -77,6 +77,10 @@ int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
 /* All threads call part(what, from, to) for pieces of 0 ... n - 1. Returns the results of `part`, or-ed; -1: not done,
  * because a setting forbids it. */
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what);
+/* begin_work: other threads call part(what, from, to) for pieces of 0 ... n - 1, while this one waits for the GPU. NULL:
+ * none can. end_work: this thread joins in, and waits until all is done. `part` must not call the plugin. */
+void *milcgpu_plugin_begin_work(size_t n, int (*part)(void *, size_t, size_t), void *what);
+void milcgpu_plugin_end_work(void *work);
 /* The same, as a call of this routine. 0: not done, because routines are not offloaded now. */
 int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),
                                           void *what);
@@ -206,7 +210,8 @@ typedef struct {
     /* With MILCGPU_DEFLATED_BY_KEPT: these are computed first if there are none, unless the mass is so heavy that the
      * last eigenvector of other links would not help it. NULL, or count 0: none are computed. */
     const milcgpu_plugin_eigenvectors *eigenvectors;
-    int one_by_one; /* 1: several sources are solved one by one; 0: in the fastest way for this tolerance */
+    int one_by_one;   /* 1: several sources are solved one by one; 0: in the fastest way for this tolerance */
+    int limit_of_all; /* 1: max_iterations is for all starts together. Each continues from the solution before it */
 } milcgpu_plugin_solve_call;
 
 /* M x = b for n sources, by MILC's solves of M^dag M on the even sites and then on the odd ones: M^dag b is computed
@@ -515,6 +520,7 @@ typedef struct {
     double tolerance, relative_tolerance; /* as in milcgpu_wilson_solve */
     int max_iterations, max_restarts;
     milcgpu_field source, solution; /* of wilson_vectors, on all sites; the source is not changed */
+    int limit_of_all;               /* as in milcgpu_plugin_solve_call */
 } milcgpu_plugin_clover_call;
 int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int iterations, double seconds,
                                   milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);

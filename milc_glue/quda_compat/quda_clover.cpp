@@ -72,19 +72,13 @@ extern "C" void qudaCloverInvert(int external_precision, int, double kappa, doub
         call.relative_tolerance = relative;
         call.source = packed(scratch.get(), external_precision);
         call.solution = packed(solution, external_precision);
-        call.max_restarts = 1;
+        call.max_iterations = inv_args.max_iter;
+        call.max_restarts = most_starts, call.limit_of_all = 1;
         milcgpu_solve_report report{};
-        // MILC's limit is for all iterations together. Each start continues from the solution of the one before.
-        for (int starts = 0; starts < most_starts && *num_iters < inv_args.max_iter; ++starts) {
-            call.max_iterations = inv_args.max_iter - *num_iters;
-            report = {};
-            if (!done("qudaCloverInvert", external_precision,
-                      [&] { return milcgpu_plugin_clover_solve(&call, &report) != 0; }))
-                return false;
-            *num_iters += report.iterations;
-            if (report.status != MILCGPU_NOT_CONVERGED)
-                break;
-        }
+        if (!done("qudaCloverInvert", external_precision,
+                  [&] { return milcgpu_plugin_clover_solve(&call, &report) != 0; }))
+            return false;
+        *num_iters = report.iterations;
         times_gamma_5(external_precision, solution, solution);
         *final_residual = report.true_residual;
         *final_fermilab_residual = relative > 0 ? report.relative_residual : 1;

@@ -82,37 +82,6 @@ using namespace milcgpu::quda;
 
 namespace {
 
-// Each start continues from the solutions of the one before; the residuals in between are counted once. `calls` differ
-// only in source and solution.
-bool solve(const char *function, int precision, std::vector<milcgpu_plugin_solve_call> &calls,
-           std::vector<milcgpu_solve_report> &reports) {
-    const int limit = calls[0].max_iterations;
-    std::vector<int> iterations(calls.size(), 0);
-    reports.resize(calls.size());
-    for (int starts = 0; starts < most_starts; ++starts) {
-        const int most = *std::max_element(iterations.begin(), iterations.end());
-        for (milcgpu_plugin_solve_call &call : calls)
-            call.max_iterations = limit - most, call.max_restarts = 1;
-        const bool good = done(function, precision, [&] {
-            return (calls.size() == 1 ? milcgpu_plugin_solve(calls.data(), reports.data())
-                                      : milcgpu_plugin_solve_sources(static_cast<int>(calls.size()), calls.data(),
-                                                                     reports.data())) != 0;
-        });
-        if (!good)
-            return false;
-        bool ended = true;
-        for (size_t k = 0; k < calls.size(); ++k) {
-            iterations[k] += reports[k].iterations - (starts > 0 ? 1 : 0);
-            ended = ended && (reports[k].status != MILCGPU_NOT_CONVERGED || iterations[k] >= limit);
-        }
-        if (ended)
-            break;
-    }
-    for (size_t k = 0; k < calls.size(); ++k)
-        reports[k].iterations = iterations[k];
-    return true;
-}
-
 // Whether there is a tolerance to reach. Logs a line if not.
 bool is_asked(const char *function, const std::vector<double> &tolerances) {
     for (const double tolerance : tolerances)
@@ -219,6 +188,7 @@ void solve_sources(const char *function, const SourcesCall &c, const SourcesResu
             call.tolerance = tolerance;
             call.relative_tolerance = relative;
             call.max_iterations = c.args.max_iter;
+            call.max_restarts = most_starts, call.limit_of_all = 1;
             call.source = packed(c.sources[i], c.precision);
             call.solution = packed(c.solutions[i], c.precision);
             call.eigenvectors = c.eigenvectors != nullptr ? &wanted : nullptr;
@@ -226,8 +196,12 @@ void solve_sources(const char *function, const SourcesCall &c, const SourcesResu
                 c.eigenvectors != nullptr && wanted.count == 0 ? MILCGPU_UNDEFLATED : MILCGPU_DEFLATED_BY_KEPT;
             calls.push_back(call);
         }
-        std::vector<milcgpu_solve_report> reports;
-        if (!solve(function, c.precision, calls, reports))
+        std::vector<milcgpu_solve_report> reports(c.n);
+        const bool good = done(function, c.precision, [&] {
+            return (c.n == 1 ? milcgpu_plugin_solve(calls.data(), reports.data())
+                             : milcgpu_plugin_solve_sources(c.n, calls.data(), reports.data())) != 0;
+        });
+        if (!good)
             return false;
         note_zero_links(function, c.precision, c.fat);
         *results.residual = *results.fermilab_residual = 0;

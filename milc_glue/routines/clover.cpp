@@ -67,14 +67,16 @@ TrueResiduals milcgpu::clover_residuals(Plugin &p, const milcgpu_plugin_clover_c
 
 extern "C" {
 
-int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_solve_report *given_report) {
+int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *given, milcgpu_solve_report *given_report) {
     const ReportForMilc<milcgpu_solve_report> report(given_report);
     return offloaded(MILCGPU_CLOVER_SOLVE, [&](Plugin &p, RoutineAccount &account) -> Done {
+        milcgpu_plugin_clover_call of_start = *given, *const call = &of_start;
         p.running.append(": kappa %g", call->kappa);
         if (!(call->tolerance > 0) && !(call->relative_tolerance > 0))
             return left_to_milc;
         const milcgpu_wilson_spec matrix = matrix_of(*call);
         Retry retry(p, MILCGPU_CLOVER_SOLVE, call->mixed);
+        Starts starts(*call);
         int iterations = 0;
         for (;;) {
             milcgpu_solve_spec how = solve_of(p, retry.policy(), *call);
@@ -93,6 +95,8 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
             iterations += report->iterations;
             add(account, *report);
             if (retry.is_answer(status)) {
+                if (starts.again(1, report, &iterations))
+                    continue;
                 report->iterations = iterations;
                 add_solution(account, *report, call->tolerance, call->relative_tolerance);
                 return MILCGPU_OK;

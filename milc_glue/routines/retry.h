@@ -1,6 +1,7 @@
 // Retries a solve after an error: with links loaded again, or in another precision.
 #pragma once
 #include "milc_glue/routines/state.h"
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -58,6 +59,31 @@ class Retry {
     milcgpu_routine routine_;
     Ladder ladder_;
     bool reloaded_ = false; // links were loaded again in this call
+};
+
+// The starts of a call whose max_iterations may be for all of them together (limit_of_all). It changes the limits of
+// `call` to those of the next start.
+template <class Call> class Starts {
+  public:
+    explicit Starts(Call &call) : call_(call), limit_(call.max_iterations) {
+        if (call.limit_of_all != 0)
+            left_ = std::exchange(call.max_restarts, 1) - 1;
+    }
+    // True if another start follows this one. iterations: so far, of each of the n solutions.
+    bool again(int n, const milcgpu_solve_report *reports, const int *iterations) {
+        const int most = *std::max_element(iterations, iterations + n);
+        const auto is_open = [](const milcgpu_solve_report &one) { return one.status == MILCGPU_NOT_CONVERGED; };
+        if (left_ == 0 || most >= limit_ || std::none_of(reports, reports + n, is_open))
+            return false;
+        --left_;
+        call_.max_iterations = limit_ - most;
+        return true;
+    }
+
+  private:
+    Call &call_;
+    const int limit_;
+    int left_ = 0; // starts
 };
 
 // Adds a solve's report to its row of the table.

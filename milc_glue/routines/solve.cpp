@@ -123,6 +123,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, int n, con
         sources.push_back(calls[k].source), solutions.push_back(calls[k].solution);
     }
     Retry retry(p, call.routine, call.mixed);
+    Starts starts(call);
     std::vector<int> iterations(n, 0);
     while (p.context != nullptr) {
         LinkSet *links = std::exchange(given, nullptr);
@@ -188,6 +189,11 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, int n, con
         if (!done) {
             p.report_failure(call.routine, status);
             return Outcome::failed;
+        }
+        if (starts.again(n, reports, iterations.data())) {
+            for (int &one : iterations)
+                --one; // MILC counts from 1 once
+            continue;
         }
         for (int k = 0; k < n; ++k) {
             reports[k].iterations = iterations[k];

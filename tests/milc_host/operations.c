@@ -30,7 +30,7 @@ typedef struct {
     int backward; /* made with backward links, and not edited since */
 } own_links;
 static struct {
-    int begun, without_auxiliary, has_saved, has_x, was_in_trajectory, mostly;
+    int begun, without_auxiliary, has_saved, has_x, x_of, was_in_trajectory, mostly;
     su3_vector *source[sources], *solution[solutions];
     su3_vector *x[terms], *sum; /* of rational functions; in a trajectory x may be on the device alone */
     fermion_links_t other;      /* another set beside fn_links */
@@ -786,11 +786,12 @@ static void drop_octets(void) {}
 
 /* ---- rational functions and forces ------------------------------------------------------------------------------- */
 
-static void rational_function(void) {
-    rational(any(2) ? F_OFFSET(phi) : F_OFFSET(g_rand), the.x, the.sum);
+static void rational_of(int member) {
+    rational(member ? F_OFFSET(phi) : F_OFFSET(g_rand), the.x, the.sum);
     say_vector(the.sum, EVEN);
-    the.has_x = 1;
+    the.has_x = 1, the.x_of = member;
 }
+static void rational_function(void) { rational_of(any(2)); }
 /* MILC's forces need links of the current gauge field. */
 static void make_links_of_now(void) {
     invalidate_fermion_links(fn_links);
@@ -804,16 +805,17 @@ static void d_of_solution(int t) {
 }
 static void force(void) {
     Real residues[terms] = {1, -0.3, 1.5};
-    int t, first;
-    if (!the.has_x)
+    const int some = any(terms);
+    int t = any(4) == 0 ? any(terms) : 0, k;
+    if (!the.has_x || some > 0)
         rational_function();
     make_links_of_now();
-    while (any(2)) { /* D of one, and then other solutions */
-        d_of_solution(any(2));
-        rational_function();
-    }
-    for (t = 0, first = any(terms); t < terms; t++)
-        d_of_solution((first + t) % terms);
+    for (k = 0; k < some; k++)
+        d_of_solution(t++ % terms);
+    if (some > 0) /* other solutions; the next D is of one whose D was not requested before */
+        rational_of(1 - the.x_of);
+    for (k = 0; k < terms; k++)
+        d_of_solution(t++ % terms);
     eo_fermion_force_multi(0.02, residues, the.x, terms, MILC_PRECISION, fn_links);
 }
 static void force_of_sites(void) {

@@ -232,8 +232,8 @@ static verdict run_script(void) {
 }
 
 /* One sequence in four has many of the operations, some of them often. The others have some operations of at most three
- * themes: otherwise four certain ones in a row would be rare. Every other step repeats an earlier one with the same
- * draws: the same links, source and mass. */
+ * themes: otherwise four certain ones in a row would be rare. If forces are one theme, three of four sequences begin
+ * with a trajectory. Every other step repeats an earlier one with the same draws: the same links, source and mass. */
 static void add_sequence(uint64_t seed) {
     const char *const all_themes = nx > 2 ? "gwlsfebm" : "gwlsfeb";
     uint64_t drawn = seed * 0x9E3779B97F4A7C15u;
@@ -246,6 +246,8 @@ static void add_sequence(uint64_t seed) {
         all += weights[k] = operations[k].weight * (of_all || strchr(themes, operations[k].theme) != NULL) *
                             (int[]){0, !of_all, 1, 4}[mixed(++drawn) % 4];
     script.steps[script.n++] = (step){BEGIN, mixed(++drawn)};
+    if (strchr(themes, 'f') != NULL && mixed(++drawn) % 4 != 0)
+        script.steps[script.n++] = (step){ENTER, mixed(++drawn)};
     while (script.n < first + n && all > 0) {
         int at = mixed(++drawn) % all;
         if (script.n > first + 1 && mixed(++drawn) % 2 == 0) {

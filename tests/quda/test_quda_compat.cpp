@@ -1,6 +1,7 @@
 // The interface that MILC's own GPU switches call (milc_glue/quda_compat), against tests/reference. A program has one
 // lattice and one precision there, as MILC has, so other tests run the tests marked "alone" in a program of their own.
 #include "milc_glue/api/plugin.h"
+#include "milc_glue/routines/state.h"
 #include "tests/environment.h"
 #include "tests/failing_new.h"
 #include "tests/quda_support.h"
@@ -222,6 +223,18 @@ TEST_CASE("quda_compat: links, solves, D and observables are right by MILC's cal
     CHECK(residual > 1e-17);
     CHECK(residual < 1e-14);
     args.max_iter = 2000;
+    // A solution that a second start completes counts as one solution, with the residual that was asked for.
+    const auto &account = milcgpu::plugin().ledger[MILCGPU_KS_CONGRAD];
+    for (const double asked : {8e-16, 6e-16, 5e-16, 4e-16, 3e-16}) {
+        const auto before = account;
+        x = untouched;
+        qudaInvert(2, 2, 0.1, args, asked, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative,
+                   &iterations);
+        INFO(asked << " " << residual << " " << iterations);
+        CHECK(account.calls - before.calls == 1);
+        CHECK(account.solutions - before.solutions == 1);
+        CHECK(account.missed - before.missed == (residual > asked));
+    }
 
     // D, in place.
     auto y = untouched;
