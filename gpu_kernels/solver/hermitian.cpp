@@ -10,8 +10,9 @@ namespace milcgpu {
 namespace {
 
 using Number = Complex<double>;
-constexpr int few_rows = 64;    // fewer are done by one thread
-constexpr int short_rows = 512; // a reflection of shorter ones, too: threads of a busy host wait 0.3 ms for each other
+constexpr int few_rows = 64;   // fewer are done by one thread
+constexpr int few_threads = 4; // for reflections of rows shorter than long_rows, each of which takes 50 us
+constexpr int long_rows = 1024;
 constexpr int most_sweeps = 60; // of QL for one eigenvalue; 1 to 3 are usual
 constexpr int lanes = 8;        // numbers that a loop computes at once
 int blocks_of(int n) { return (n + lanes - 1) / lanes; }
@@ -104,7 +105,7 @@ Tridiagonal tridiagonal(const std::vector<Number> &lower, int m) {
             r.tau = 1 / (size * (size + length));
         }
         // a -= v w^dag + w v^dag, w = tau (a v - tau <v, a v> v / 2)
-        for_each_on_host(m - k - 1, m - k >= short_rows, [&](int row) {
+        for_each_on_host(m - k - 1, m - k >= few_rows, [&](int row) {
             const int i = k + 1 + row;
             update(i);
             next_w.set(i, r.tau * product(&a.re[size_t(i) * pitch], &a.im[size_t(i) * pitch], r.v, from, pitch));
@@ -207,10 +208,7 @@ void reflect(const std::vector<Reflection> &reflections, Parts &x, int m) {
 
 HermitianEigen lowest_of(const std::vector<Number> &a, int m, int wanted) {
     Tridiagonal t;
-    if (m < short_rows)
-        t = tridiagonal(a, m);
-    else
-        with_threads_awake([&] { t = tridiagonal(a, m); });
+    with_threads_awake([&] { t = tridiagonal(a, m); }, m < few_rows ? 1 : m < long_rows ? few_threads : all_threads);
     // Phases make it real: with them, below[k] is |below[k]|.
     std::vector<Number> phase(m, Number{1, 0});
     std::vector<double> below(m, 0);

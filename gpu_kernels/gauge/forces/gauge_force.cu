@@ -23,8 +23,8 @@
 //
 // Step 2 loads 360 matrices an even site, and the caches' bandwidth takes most of the time of the force. Threads at the
 // same odd site y = x+b with the same a share Q_-c,a(y+c): they are in one block, as the warps for the same y and
-// successive b, and find in its L1 cache what another thread has loaded. If b is a step in time, y is one time slice
-// further, so that x is in the same time slices for all b.
+// successive b, and find in its L1 cache what another thread has loaded. Of two steps, b is the one in space, if there
+// is one: then y is in the time slice of x.
 #include "gpu_kernels/gauge/forces/momentum_view.h"
 #include "gpu_kernels/gauge/forces/steps.h"
 
@@ -35,7 +35,8 @@ namespace {
 constexpr int pairs = steps * (steps - 1) / 2;
 constexpr int slice_sites = 1 << 16; // most even sites of a slice of several time slices: 264 MB of R in double
 
-MILCGPU_HD int slot_of(int a, int b) { return a * (15 - a) / 2 + b - a - 1; } // for the pair a < b
+constexpr int time_ahead = 2 * 3, in_space = time_ahead * (time_ahead - 1) / 2; // the step; pairs of steps in space
+MILCGPU_HD int slot_of(int a, int b) { return a * (15 - a) / 2 + b - a - 1; }   // for the pair a < b
 
 // The site of a parity and the part of its work that a thread has: 32 sites a warp, and the parts of 32 sites one after
 // the other.
@@ -72,7 +73,12 @@ template <Precision p> struct Pairs {
         const MatrixOf<p> m = slots.load(0, stored ? slot_of(a, b) : slot_of(b, a), i);
         return stored ? m : adjoint(m);
     }
-    MILCGPU_HD void store(int a, int b, int i, const MatrixOf<p> &m) const { slots.store(0, slot_of(a, b), i, m); }
+    MILCGPU_HD void store(int a, int b, int i, const MatrixOf<p> &m) const {
+        if (a < b)
+            slots.store(0, slot_of(a, b), i, m);
+        else
+            slots.store(0, slot_of(b, a), i, adjoint(m));
+    }
 };
 
 template <Precision p> struct MakePieces {
@@ -108,14 +114,19 @@ template <Precision p> struct CloseLoops {
         const SitesOfParity::Item item = work.item(thread);
         if (!item.valid)
             return;
-        int a = 0, b = item.part + 1; // of slot `part`
-        for (; b >= steps; ++a)
-            b -= steps - 2 - a;
-        const int odd = work.first + item.i + (axis(b) != 3 ? 0 : is_back(b) ? -time_slice : time_slice);
-        const Site other = lattice.site(1, odd < 0           ? odd + odd_sites
-                                           : odd < odd_sites ? odd
-                                                             : odd - odd_sites),
-                   x = walk(lattice, other, opposite(b));
+        // Both steps in space; a in time; both in time, for which y is in the time slice before x.
+        const bool in_time = item.part == pairs - 1;
+        int a = 0, b = item.part + 1;
+        if (in_time) {
+            a = time_ahead, b = opposite(time_ahead);
+        } else if (item.part >= in_space) {
+            a = time_ahead + (item.part - in_space) / time_ahead, b = (item.part - in_space) % time_ahead;
+        } else {
+            for (; b >= time_ahead; ++a)
+                b -= time_ahead - 2 - a;
+        }
+        const int odd = work.first + item.i - (in_time ? time_slice : 0);
+        const Site other = lattice.site(1, odd < 0 ? odd + odd_sites : odd), x = walk(lattice, other, opposite(b));
         const int i = x.index() - slice_first;
         const bool straight = b == opposite(a);
         if ((straight && rectangle == 0) || !inner.has(x, 1))

@@ -191,12 +191,13 @@ void share_among_threads(int n, bool several, void (*range)(const void *what, in
     }
 }
 
-void with_threads_awake(const std::function<void()> &work) {
-    if (omp_get_max_threads() == 1 || omp_in_parallel() || team != nullptr)
+void with_threads_awake(const std::function<void()> &work, int most) {
+    const int threads = std::min(most, omp_get_max_threads());
+    if (threads == 1 || omp_in_parallel() || team != nullptr)
         return work();
     std::exception_ptr failed;
     std::optional<Team> all;
-#pragma omp parallel
+#pragma omp parallel num_threads(threads)
     {
 #pragma omp single
         all.emplace(omp_get_num_threads());

@@ -26,10 +26,11 @@ template <class Body> void for_each_on_host(int n, bool several, const Body &bod
     share_among_threads(n, several, range, &body);
 }
 
+constexpr int all_threads = 1 << 20;
 // Runs `work` within one parallel region, whose threads run the loops that `work` starts by share_among_threads().
 // Between loops they spin for about 30 us before they sleep: waking a thread takes 20 to 50 us, as long as D on 8^4.
-// Any other parallel loop in `work` runs on one thread.
-void with_threads_awake(const std::function<void()> &work);
+// Any other parallel loop in `work` runs on one thread. most: threads; a thread that other programs delay delays all.
+void with_threads_awake(const std::function<void()> &work, int most = all_threads);
 
 // From here on, threads that wait at the end of a parallel loop, or for the next one, sleep. Without this they spin,
 // and take cores from threads that have work if other programs run, too. Does nothing if the user has set how threads
