@@ -33,7 +33,7 @@ namespace milcgpu {
 namespace {
 
 constexpr int pairs = steps * (steps - 1) / 2;
-constexpr int slice_sites = 1 << 16; // most even sites of a slice of several time slices: 264 MB of R in double
+constexpr int slice_sites = 1 << 18; // most even sites of a slice of several time slices: 1.1 GB of R in double
 
 constexpr int time_ahead = 2 * 3, in_space = time_ahead * (time_ahead - 1) / 2; // the step; pairs of steps in space
 MILCGPU_HD int slot_of(int a, int b) { return a * (15 - a) / 2 + b - a - 1; }   // for the pair a < b
