@@ -2,7 +2,6 @@
 // each step reads. test_cut_calls.cpp compares the calls with those of a whole lattice.
 #include "gpu_kernels/gauge/forces/fermion_force.h"
 #include "gpu_kernels/halo/halo.h"
-#include "milc_glue/api/milcgpu_eigen.h"
 #include "milc_glue/links/gauge.h"
 #include "tests/cut_support.h"
 #include "tests/reference/gauge_force.h"
@@ -71,94 +70,6 @@ struct Handle {
 };
 
 } // namespace
-
-TEST_CASE("if one allocation of a call fails on one rank alone, the call ends with one status on all ranks",
-          "[ranks][cut][md][faults]") {
-    const State state({4, 4, 4, 8});
-    std::vector<std::string> ends(2);
-    const auto work = [&](Here &here, Ending &) {
-        Handle h(here, state);
-        milcgpu_vectors *vectors = nullptr;
-        milcgpu_links *links = nullptr, *sum = nullptr;
-        milcgpu_eigenvectors *eigenvectors = nullptr;
-        demand(milcgpu_vectors_create(here.context, MILCGPU_DOUBLE, terms, &vectors));
-        // Repeats the call; each time a later allocation fails on rank 1, until all succeed. The later ones of many are
-        // sampled.
-        const auto walk = [&](const char *what, const std::function<milcgpu_status()> &call) {
-            for (int after = 0;; after += long_tests() ? 1 : 1 + after / 8) {
-                h.load();
-                here.context->device->inject(here.rank() == 1 ? Fault::allocation : Fault::none, after);
-                const milcgpu_status status = call();
-                const Fault left = here.context->ranks->gathered("test", here.context->device->planted())[1];
-                here.context->device->inject(Fault::none);
-                ends[here.rank()] += milcgpu::format("%s %d: %d\n", what, after, status);
-                if (left != Fault::none)
-                    return demand(status);
-            }
-        };
-        milcgpu_fatlink_spec how;
-        milcgpu_hisq_defaults(&how, sizeof how);
-        walk("links", [&] {
-            milcgpu_links_destroy(links), links = nullptr;
-            const milcgpu_fatlink_set set = {-0.2, nullptr, nullptr, &links};
-            return milcgpu_gauge_make_links(h.gauge, &how, &set, 1, nullptr, nullptr);
-        });
-        milcgpu_pole poles[terms] = {};
-        for (int t = 0; t < terms; ++t)
-            poles[t].offset = 0.3 * (t + 1), poles[t].tolerance = 1e-6;
-        milcgpu_multi_mass_spec masses;
-        milcgpu_multi_mass_defaults(&masses, sizeof masses);
-        masses.n_shifts = terms, masses.shifts = poles;
-        std::vector<double> x(here.source.size()), y(here.source.size());
-        const milcgpu_field source = field_of(here.source), from[2] = {source, source},
-                            to[2] = {field_of(x), field_of(y)}, fat = field_of(here.fat), lng = field_of(here.lng);
-        walk("masses",
-             [&] { return milcgpu_staggered_multi_mass_vectors(links, &masses, &source, vectors, 0, nullptr); });
-        for (int t = 0; t < terms; ++t)
-            walk("D", [&] { return milcgpu_vectors_dslash(vectors, t, links, MILCGPU_ODD); });
-        milcgpu_force_report force;
-        auto unitary = sized<milcgpu_reunitarize_report>();
-        const milcgpu_loops loops = {1, -0.05, -0.01, MILCGPU_SIGNS_IN};
-        double value, other;
-        walk("force", [&] { return h.force(true, force, 0.03, vectors); });
-        walk("update", [&] { return milcgpu_gauge_update(h.gauge, 0.02, 8, nullptr); });
-        walk("reunitarize", [&] { return milcgpu_gauge_reunitarize(h.gauge, 0, &unitary); });
-        walk("gauge force", [&] { return milcgpu_momenta_add_gauge_force(h.gauge, &loops, 7, 0.02, nullptr); });
-        walk("action", [&] { return milcgpu_gauge_action(h.gauge, &loops, &value); });
-        walk("momenta", [&] { return milcgpu_momenta_action(h.gauge, &value); });
-        walk("plaquettes", [&] { return milcgpu_gauge_plaquettes(h.gauge, &value, &other); });
-        walk("loops in t", [&] { return milcgpu_gauge_polyakov_loop(h.gauge, &value, &other); });
-        const double weights[terms] = {1, 2, 3};
-        walk("sum", [&] { return milcgpu_vectors_sum(vectors, 0, terms, weights, MILCGPU_EVEN, to); });
-        walk("M^dag", [&] {
-            return milcgpu_vectors_minus_dslash(links, MILCGPU_EVEN, 1, 0.2, {vectors, 0}, {vectors, 0}, {vectors, 1});
-        });
-        walk("copies", [&] { return milcgpu_links_update(links, &fat, &lng, nullptr); });
-        walk("sum of links", [&] { return milcgpu_links_add(links, 0.1, here.links, &sum); });
-        milcgpu_solve_spec solve;
-        milcgpu_solve_defaults(&solve, sizeof solve);
-        solve.mass = 0.3, solve.tolerance = 1e-8, solve.sloppy.precision = MILCGPU_HALF;
-        std::vector<milcgpu_solve_report> reports(2, sized<milcgpu_solve_report>());
-        walk("solve", [&] { return milcgpu_staggered_solve(links, &solve, &source, to, reports.data()); });
-        walk("sources", [&] {
-            return milcgpu_staggered_solve_sources(links, &solve, MILCGPU_TOGETHER_AUTO, 2, from, to, reports.data());
-        });
-        milcgpu_eigen_spec low;
-        milcgpu_eigen_defaults(&low, sizeof low);
-        low.count = 4;
-        walk("eigenvectors", [&] {
-            milcgpu_eigenvectors_destroy(eigenvectors), eigenvectors = nullptr;
-            return milcgpu_eigenvectors_compute(links, &low, &eigenvectors, nullptr);
-        });
-        milcgpu_eigenvectors_destroy(eigenvectors);
-        milcgpu_links_destroy(sum);
-        milcgpu_links_destroy(links);
-        milcgpu_vectors_destroy(vectors);
-    };
-    CHECK(all_well(on_cut(state.fields, {{4, 4, 4, 8}, {1, 1, 1, 2}, 0}, Backend::host, work)));
-    CHECK(ends[0] == ends[1]);
-    CHECK(ends[0].size() > 1000);
-}
 
 TEST_CASE("a force takes the same vectors on the device twice, over ranks and on emulated cuts", "[ranks][cut][md]") {
     const State state({4, 4, 4, 8});
