@@ -39,8 +39,8 @@ constexpr double of_value = 0.01,
 
 int Eigenvectors::group_size() { return most_dense; }
 
-Eigenvectors::Eigenvectors(Device &device, const NormalOperator &of, Precision precision, int count)
-    : device_(device), geometry_(of.geometry()), parity_(of.parity()), precision_(precision) {
+Eigenvectors::Eigenvectors(Device &device, const NormalOperator &of, Precision precision, int count, int looks_at)
+    : device_(device), geometry_(of.geometry()), parity_(of.parity()), precision_(precision), looks_at_(looks_at) {
     if (count < 1 || of.components() != 1 || of.sign() < 0)
         throw Error(Status::bad_argument, format("%d eigenvectors: at least 1, of staggered fermions", count));
     grow(count);
@@ -78,35 +78,65 @@ void Eigenvectors::keep(int count) {
     }
 }
 
-Eigenvectors::Scratch &Eigenvectors::scratch(const NormalOperator &A) const {
-    if (!scratch_)
-        device_.collective("memory for eigenvectors", [&] {
-            scratch_.reset(new Scratch{A.vectors(device_, owner), A.vectors(device_, owner), A.between(device_, owner),
-                                       DeviceArray<double>(device_, 3, owner)});
-        });
-    return *scratch_;
+VectorLook::VectorLook(Device &device, const NormalOperator &A, int most)
+    : device_(device), v_(A.vectors(device, owner, most)), av_(A.vectors(device, owner, most)),
+      between_(A.between(device, owner, most)), sums_(device, 3 * together, owner) {}
+
+size_t VectorLook::bytes(const Geometry &geometry, int most) {
+    return 3 * SpinorField::allocated_bytes(Precision::double_, geometry, most) +
+           Device::allocated_bytes(3 * together * sizeof(double));
 }
 
-Eigenvectors::Looked Eigenvectors::look(int k, const NormalOperator &A) const {
-    Scratch &s = scratch(A);
-    convert_spinor(device_, (*this)[k], s.v, 1, s.sums.data());
-    HalfCall call;
-    call.out = s.av, call.x = s.v, call.sum = s.sums.data() + 1;
-    apply(device_, A, call, s.between, Epilogue::normal);
-    std::vector<double> sums = s.sums.to_host();
-    Looked seen{sums[1] / sums[0], 0};
-    scaled_difference(device_, 1, seen.value, s.v, s.av);
-    norm_squared(device_, s.av, s.sums.data() + 2);
-    sums = s.sums.to_host();
-    seen.residual = std::sqrt(sums[2] / sums[0]);
-    if (!(seen.residual < INFINITY))
-        throw Error(Status::nan_or_inf, format("eigenvector %d has NaN or infinity, or its norm is 0", k));
+std::vector<VectorLook::Seen> VectorLook::at(const NormalOperator &A, int n, const double *values) {
+    for (int k = 0, together = A.takes_several() ? n : 1; k < n; k += together) {
+        HalfCall call;
+        call.out = av_.block().from(k).first(together), call.x = v_.block().from(k).first(together);
+        apply(device_, A, call, between_.block().from(k).first(together), Epilogue::normal);
+    }
+    for (int k = 0; k < n; ++k) {
+        norm_squared(device_, v_[k], sums_.data() + k);
+        norm_squared(device_, between_[k], sums_.data() + together + k); // <v, A v>, because A = B^dag B
+    }
+    std::vector<double> sums = sums_.to_host();
+    std::vector<Seen> seen(n);
+    for (int k = 0; k < n; ++k) {
+        seen[k].norm = std::sqrt(sums[k]);
+        seen[k].value = values != nullptr ? values[k] : sums[together + k] / sums[k];
+        scaled_difference(device_, 1, seen[k].value, v_[k], av_[k]);
+        norm_squared(device_, av_[k], sums_.data() + 2 * together + k);
+    }
+    sums = sums_.to_host();
+    for (int k = 0; k < n; ++k)
+        seen[k].residual = std::sqrt(sums[2 * together + k] / sums[k]);
     return seen;
 }
 
-void Eigenvectors::look_at(int k, const NormalOperator &A) {
-    const Looked seen = look(k, A);
-    values[k] = seen.value, residuals[k] = seen.residual;
+std::vector<VectorLook::Seen> Eigenvectors::look(const std::vector<int> &numbers, const NormalOperator &A) const {
+    if (!look_)
+        device_.collective("memory for eigenvectors",
+                           [&] { look_ = std::make_unique<VectorLook>(device_, A, looks_at_); });
+    std::vector<VectorLook::Seen> all;
+    while (all.size() < numbers.size()) {
+        const int *const which = &numbers[all.size()];
+        const int n = std::min(looks_at_, static_cast<int>(numbers.size() - all.size()));
+        for (int k = 0; k < n; ++k)
+            convert_spinor(device_, (*this)[which[k]], (*look_)[k], 1, nullptr);
+        const std::vector<VectorLook::Seen> seen = look_->at(A, n);
+        for (int k = 0; k < n; ++k)
+            if (!(seen[k].residual < INFINITY))
+                throw Error(Status::nan_or_inf,
+                            format("eigenvector %d has NaN or infinity, or its norm is 0", which[k]));
+        all.insert(all.end(), seen.begin(), seen.end());
+    }
+    return all;
+}
+
+void Eigenvectors::look_at(int first, int count, const NormalOperator &A) {
+    std::vector<int> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), first);
+    const std::vector<VectorLook::Seen> seen = look(numbers, A);
+    for (int k = 0; k < count; ++k)
+        values[first + k] = seen[k].value, residuals[first + k] = seen[k].residual;
 }
 
 double Eigenvectors::of_high_modes(double value, double residual, double highest) {
@@ -118,7 +148,7 @@ double Eigenvectors::of_high_modes(double value, double residual, double highest
 
 namespace {
 // Empty if it is an eigenvector, else the reason why not. The largest l of links of an unusual action is unknown.
-std::string not_one(int k, const Eigenvectors::Looked &seen, double highest) {
+std::string not_one(int k, const VectorLook::Seen &seen, double highest) {
     const double part = Eigenvectors::of_high_modes(seen.value, seen.residual, std::fmax(highest, 4 * seen.value));
     if (part <= from_high_modes)
         return {};
@@ -130,7 +160,7 @@ std::string not_one(int k, const Eigenvectors::Looked &seen, double highest) {
 std::string Eigenvectors::why_none(double highest) const {
     std::string why;
     for (int k = 0; k < count() && why.empty(); ++k)
-        why = not_one(k, {values[k], residuals[k]}, highest);
+        why = not_one(k, {1, values[k], residuals[k]}, highest);
     return why;
 }
 
@@ -199,8 +229,11 @@ void Eigenvectors::sort() {
 
 std::string Eigenvectors::why_not_of(const NormalOperator &A) const {
     const int last = count() - 1;
-    for (const int k : {0, last / 4, last / 2, last}) {
-        const Looked seen = look(k, A);
+    const std::vector<int> numbers = {0, last / 4, last / 2, last};
+    const std::vector<VectorLook::Seen> all = look(numbers, A);
+    for (size_t n = 0; n < numbers.size(); ++n) {
+        const int k = numbers[n];
+        const VectorLook::Seen &seen = all[n];
         const double off = std::fabs(seen.value - values[k]);
         if (seen.residual > still_fits * residuals[k] + rounding || off > still_fits * residuals[k] + rounding)
             return format("eigenvector %d is not one of these links: |A v - l v| is %.1e, was %.1e; l is %.3e, "
@@ -218,7 +251,7 @@ void Eigenvectors::load(int k, const SpinorBlock &from, const NormalOperator &A)
         throw Error(Status::nan_or_inf, format("eigenvector %d: NaN or infinity, or 0", k));
     const bool is_unit = std::fabs(size - 1) < rounding; // then its bits stay, if the precision has them
     convert_spinor(device_, from, (*this)[k], is_unit ? 1 : 1 / size, nullptr);
-    look_at(k, A);
+    look_at(k, 1, A);
 }
 
 double Eigenvectors::norm_over_ranks(const SpinorBlock &of) const {

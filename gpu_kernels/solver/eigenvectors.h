@@ -18,11 +18,32 @@
 
 namespace milcgpu {
 
+// Looks at vectors of A, which has shift 0, in double: up to `together` at once, because D of several vectors reads the
+// links once. Bytes a site of a parity and vector: 9 spinors, and the links of two D for all.
+class VectorLook {
+  public:
+    static constexpr int together = 4;
+    struct Seen {
+        double norm, value, residual; // |v|, the Rayleigh quotient l, |A v - l v| / |v|
+    };
+    VectorLook(Device &, const NormalOperator &A, int most = together);
+    static size_t bytes(const Geometry &, int most);      // of room for `most` vectors
+    SpinorBlock operator[](int k) const { return v_[k]; } // where the caller puts vector k
+    SpinorBlock first(int n) const { return v_.block().first(n); }
+    // Looks at the first n. values: l for the residuals, in place of the Rayleigh quotients.
+    std::vector<Seen> at(const NormalOperator &A, int n, const double *values = nullptr);
+
+  private:
+    Device &device_;
+    SpinorField v_, av_, between_;
+    DeviceArray<double> sums_;
+};
+
 class Eigenvectors {
   public:
-    // Room for `count` vectors on the sites of `of`, in groups of up to group_size. Throws Error(no_memory),
-    // Error(bad_argument).
-    Eigenvectors(Device &, const NormalOperator &of, Precision, int count);
+    // Room for `count` vectors on the sites of `of`, in groups of up to group_size. looks_at: how many look() takes
+    // together. Throws Error(no_memory), Error(bad_argument).
+    Eigenvectors(Device &, const NormalOperator &of, Precision, int count, int looks_at = VectorLook::together);
 
     int count() const { return static_cast<int>(values.size()); }
     int parity() const { return parity_; }
@@ -37,12 +58,11 @@ class Eigenvectors {
     // Sets vector k to `from` / |from|, computed in double, and its value and residual as below. A vector whose norm is
     // 1 to rounding keeps its bits.
     void load(int k, const SpinorBlock &from, const NormalOperator &A);
-    // Sets value and residual of vector k from A, in double: the Rayleigh quotient, and |A v - l v| for |v| = 1.
-    void look_at(int k, const NormalOperator &A);
-    struct Looked {
-        double value, residual;
-    };
-    Looked look(int k, const NormalOperator &A) const;
+    // Sets values and residuals of `count` vectors from A, in double: the Rayleigh quotient, and |A v - l v| for |v| =
+    // 1.
+    void look_at(int first, int count, const NormalOperator &A);
+    // Looks at the vectors with these numbers.
+    std::vector<VectorLook::Seen> look(const std::vector<int> &numbers, const NormalOperator &A) const;
     // Empty if the vectors belong to A: |A v - l v| of a few of them has not changed and is small enough. Else the
     // reason why not.
     std::string why_not_of(const NormalOperator &A) const;
@@ -58,7 +78,7 @@ class Eigenvectors {
     double lowest() const; // of the values, in any order
     double highest() const;
 
-    void free_scratch() const { scratch_.reset(); } // the memory of look()
+    void free_scratch() const { look_.reset(); } // the memory of look()
 
     // Checksums of the vectors, one each, and regions to compare with them later.
     void take_checksum(int k);
@@ -80,14 +100,10 @@ class Eigenvectors {
     Geometry geometry_;
     int parity_;
     Precision precision_;
+    int looks_at_;
     std::vector<SpinorField> groups_;
     std::vector<uint64_t> sums_; // of each vector
-    struct Scratch {             // in double
-        SpinorField v, av, between;
-        DeviceArray<double> sums;
-    };
-    Scratch &scratch(const NormalOperator &A) const;
-    mutable std::unique_ptr<Scratch> scratch_;
+    mutable std::unique_ptr<VectorLook> look_;
 };
 
 // The step above, for up to `sources` right sides at once. Traffic a site: V twice, and for each right side 4 spinors

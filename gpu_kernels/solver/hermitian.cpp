@@ -1,4 +1,5 @@
 #include "gpu_kernels/solver/hermitian.h"
+#include "gpu_kernels/machine/backend/host_threads.h"
 #include "gpu_kernels/machine/error.h"
 #include <algorithm>
 #include <cmath>
@@ -9,119 +10,126 @@ namespace milcgpu {
 namespace {
 
 using Number = Complex<double>;
-constexpr int few_rows = 64;     // less is done by one thread
-constexpr int most_sweeps = 60;  // of QL for one eigenvalue; 1 to 3 are usual
-constexpr int rows_together = 8; // of the rotations' matrix: a register of numbers
+constexpr int few_rows = 64;    // fewer are done by one thread
+constexpr int short_rows = 512; // a reflection of shorter ones, too: threads of a busy host wait 0.3 ms for each other
+constexpr int most_sweeps = 60; // of QL for one eigenvalue; 1 to 3 are usual
+constexpr int lanes = 8;        // numbers that a loop computes at once
+int blocks_of(int n) { return (n + lanes - 1) / lanes; }
 
-// Rows of a matrix that rotations of columns go through, `rows_together` at a time.
-class Columns {
-  public:
-    explicit Columns(int m) : m_(m), blocks_((m + rows_together - 1) / rows_together) {
-        numbers_.assign(size_t(blocks_) * m * rows_together, 0);
-        for (int i = 0; i < m; ++i)
-            at(i, i) = 1;
-    }
-    double &at(int row, int column) {
-        return numbers_[(size_t(row / rows_together) * m_ + column) * rows_together + row % rows_together];
-    }
-    struct Rotation {
-        int column; // and the next one
-        double c, s;
-    };
-    void rotate(const std::vector<Rotation> &rotations) {
-#pragma omp parallel for schedule(static) if (m_ >= few_rows)
-        for (int b = 0; b < blocks_; ++b) {
-            double *const block = numbers_.data() + size_t(b) * m_ * rows_together;
-            for (const Rotation &r : rotations) {
-                double *const low = block + r.column * rows_together, *const high = low + rows_together;
-                for (int k = 0; k < rows_together; ++k) {
-                    const double h = high[k];
-                    high[k] = r.s * low[k] + r.c * h;
-                    low[k] = r.c * low[k] - r.s * h;
-                }
-            }
-        }
-    }
-
-  private:
-    int m_, blocks_;
-    std::vector<double> numbers_;
+// Numbers as two arrays, so that the compiler computes `lanes` of them at once. Padded with zeros.
+struct Parts {
+    std::vector<double> re, im;
+    explicit Parts(size_t n) : re(n), im(n) {}
+    Number at(size_t i) const { return {re[i], im[i]}; }
+    void set(size_t i, Number x) { re[i] = x.re, im[i] = x.im; }
 };
 
-// A reflection 1 - tau v v^dag of the components from `first` on.
+// A reflection 1 - tau v v^dag, with zeros in v before its first component.
 struct Reflection {
-    int first = 0;
     double tau = 0; // 0: none
-    std::vector<Number> v;
+    Parts v{0};
 };
 
-// a becomes tridiagonal, q^dag a q with q the product of the reflections: its diagonal, and the elements below.
+// q^dag a q is tridiagonal, with q the product of the reflections: its diagonal, and the elements below.
 struct Tridiagonal {
     std::vector<double> diagonal;
     std::vector<Number> below;
     std::vector<Reflection> reflections;
 };
 
-Tridiagonal tridiagonal(std::vector<Number> &a, int m) {
+// row -= v conj(w) + w conj(v), with v and w of this row outside of conj, from component `from` on
+void update_row(double *__restrict re, double *__restrict im, Number v, Number w, const Parts &vs, const Parts &ws,
+                int from, int to) {
+    const double *const vr = vs.re.data(), *const vi = vs.im.data(), *const wr = ws.re.data(), *const wi = ws.im.data();
+    for (int j = from; j < to; ++j) {
+        re[j] -= v.re * wr[j] + v.im * wi[j] + w.re * vr[j] + w.im * vi[j];
+        im[j] -= v.im * wr[j] - v.re * wi[j] + w.im * vr[j] - w.re * vi[j];
+    }
+}
+// The sum of row[j] v[j]
+Number product(const double *re, const double *im, const Parts &vs, int from, int to) {
+    double sum_re[lanes] = {}, sum_im[lanes] = {};
+    for (int first = from; first < to; first += lanes) {
+        const double *const vr = &vs.re[first], *const vi = &vs.im[first];
+        for (int k = 0; k < lanes; ++k) {
+            sum_re[k] += re[first + k] * vr[k] - im[first + k] * vi[k];
+            sum_im[k] += re[first + k] * vi[k] + im[first + k] * vr[k];
+        }
+    }
+    Number sum{};
+    for (int k = 0; k < lanes; ++k)
+        sum = sum + Number{sum_re[k], sum_im[k]};
+    return sum;
+}
+
+// One pass over the matrix for each reflection: a row takes the update by the last reflection, and is then multiplied
+// by the vector of the next one. That vector is a column of the updated matrix, which is updated first.
+Tridiagonal tridiagonal(const std::vector<Number> &lower, int m) {
+    const int pitch = blocks_of(m) * lanes;
+    Parts a(size_t(m) * pitch);
+    for (int i = 0; i < m; ++i)
+        for (int j = 0; j <= i; ++j) {
+            const Number x = i == j ? Number{lower[size_t(i) * m + i].re, 0} : lower[size_t(i) * m + j];
+            a.set(size_t(i) * pitch + j, x), a.set(size_t(j) * pitch + i, conj(x));
+        }
     Tridiagonal t;
     t.diagonal.resize(m), t.below.resize(m), t.reflections.resize(m);
-    for (int i = 0; i < m; ++i) {
-        a[size_t(i) * m + i].im = 0;
-        for (int j = 0; j < i; ++j)
-            a[size_t(j) * m + i] = conj(a[size_t(i) * m + j]);
-    }
-    std::vector<Number> w(m);
-    for (int k = 0; k + 1 < m; ++k) {
-        t.diagonal[k] = a[size_t(k) * m + k].re;
-        const int first = k + 1, n = m - first;
-        Reflection &r = t.reflections[k];
-        r.first = first;
-        double size = 0, rest = 0;
-        for (int i = 0; i < n; ++i)
-            (i == 0 ? size : rest) += norm(a[size_t(first + i) * m + k]);
-        const Number top = a[size_t(first) * m + k];
+    const Parts zero(pitch);
+    Parts w(pitch), next_w(pitch);
+    const Parts *v = &zero;
+    for (int k = 0; k < m; ++k) {
+        const int from = k / lanes * lanes;
+        const auto update = [&](int i) {
+            update_row(&a.re[size_t(i) * pitch], &a.im[size_t(i) * pitch], v->at(i), w.at(i), *v, w, from, pitch);
+        };
+        update(k);
+        const auto column = [&](int i) { return conj(a.at(size_t(k) * pitch + i)); };
+        t.diagonal[k] = column(k).re;
+        if (k + 1 == m)
+            break;
+        double rest = 0;
+        for (int i = k + 2; i < m; ++i)
+            rest += norm(column(i));
+        const Number top = column(k + 1);
         t.below[k] = top;
-        if (rest == 0)
-            continue;
-        size = std::sqrt(size + rest);
-        const double length = std::sqrt(norm(top));
-        const Number phase = length > 0 ? (1 / length) * top : Number{1, 0};
-        t.below[k] = -size * phase;
-        r.v.resize(n);
-        for (int i = 0; i < n; ++i)
-            r.v[i] = a[size_t(first + i) * m + k];
-        r.v[0] = r.v[0] + size * phase;
-        r.tau = 1 / (size * (size + length));
+        Reflection &r = t.reflections[k];
+        r.v = Parts(pitch);
+        if (rest > 0) {
+            const double size = std::sqrt(norm(top) + rest), length = std::sqrt(norm(top));
+            const Number phase = length > 0 ? (1 / length) * top : Number{1, 0};
+            t.below[k] = -size * phase;
+            for (int i = k + 1; i < m; ++i)
+                r.v.set(i, column(i));
+            r.v.set(k + 1, top + size * phase);
+            r.tau = 1 / (size * (size + length));
+        }
         // a -= v w^dag + w v^dag, w = tau (a v - tau <v, a v> v / 2)
-#pragma omp parallel for schedule(static) if (n >= few_rows)
-        for (int i = 0; i < n; ++i) {
-            const Number *const row = &a[size_t(first + i) * m + first];
-            Number sum{};
-            for (int j = 0; j < n; ++j)
-                sum = plus(sum, row[j], r.v[j]);
-            w[i] = r.tau * sum;
-        }
+        for_each_on_host(m - k - 1, m - k >= short_rows, [&](int row) {
+            const int i = k + 1 + row;
+            update(i);
+            next_w.set(i, r.tau * product(&a.re[size_t(i) * pitch], &a.im[size_t(i) * pitch], r.v, from, pitch));
+        });
         double along = 0;
-        for (int i = 0; i < n; ++i)
-            along += r.v[i].re * w[i].re + r.v[i].im * w[i].im;
-        for (int i = 0; i < n; ++i)
-            w[i] = w[i] - (0.5 * r.tau * along) * r.v[i];
-#pragma omp parallel for schedule(static) if (n >= few_rows)
-        for (int i = 0; i < n; ++i) {
-            Number *const row = &a[size_t(first + i) * m + first];
-            const Number v = r.v[i], x = w[i];
-            for (int j = 0; j < n; ++j)
-                row[j] = minus(minus(row[j], v, conj(w[j])), x, conj(r.v[j]));
-        }
+        for (int i = k + 1; i < m; ++i)
+            along += r.v.re[i] * next_w.re[i] + r.v.im[i] * next_w.im[i];
+        for (int i = 0; i < m; ++i)
+            w.set(i, i <= k ? Number{} : next_w.at(i) - (0.5 * r.tau * along) * r.v.at(i));
+        v = &r.v;
     }
-    t.diagonal[m - 1] = a[size_t(m) * m - 1].re;
     return t;
 }
 
-// Eigenvalues of the real tridiagonal matrix, in place of its diagonal; the columns are rotated into its eigenvectors.
-void ql(std::vector<double> &d, std::vector<double> e, Columns &columns) {
+// Of two columns, `column` and the next one.
+struct Rotation {
+    int column;
+    double c, s;
+};
+
+// Eigenvalues of the real tridiagonal matrix, in place of its diagonal. Returns the rotations whose product has the
+// eigenvectors as its columns.
+std::vector<Rotation> ql(std::vector<double> &d, std::vector<double> e) {
     const int m = static_cast<int>(d.size());
-    std::vector<Columns::Rotation> rotations;
+    std::vector<Rotation> rotations;
     for (int low = 0; low < m; ++low)
         for (int sweep = 0;; ++sweep) {
             int high = low;
@@ -133,7 +141,6 @@ void ql(std::vector<double> &d, std::vector<double> e, Columns &columns) {
                 throw Error(Status::nan_or_inf, "the eigenvalues of a small matrix do not converge: NaN or infinity");
             const double half = (d[low + 1] - d[low]) / (2 * e[low]), root = std::hypot(half, 1.0);
             double g = d[high] - d[low] + e[low] / (half + std::copysign(root, half)), s = 1, c = 1, p = 0;
-            rotations.clear();
             int i = high - 1;
             for (; i >= low; --i) {
                 const double f = s * e[i], b = c * e[i], r = std::hypot(f, g);
@@ -150,24 +157,60 @@ void ql(std::vector<double> &d, std::vector<double> e, Columns &columns) {
                 g = c * t - b;
                 rotations.push_back({i, c, s});
             }
-            columns.rotate(rotations);
             if (i >= low)
                 continue;
             d[low] -= p, e[low] = g, e[high] = 0;
         }
+    return rotations;
 }
 
-} // namespace
+// Rows of the product of rotations, `lanes` rows from `first` on: [column][row].
+std::vector<double> rows_of(const std::vector<Rotation> &rotations, int first, int m) {
+    std::vector<double> rows(size_t(m) * lanes);
+    for (int k = 0; k < std::min(lanes, m - first); ++k)
+        rows[size_t(first + k) * lanes + k] = 1;
+    for (const Rotation &r : rotations) {
+        double *const __restrict low = &rows[size_t(r.column) * lanes], *const __restrict high = low + lanes;
+        for (int k = 0; k < lanes; ++k) {
+            const double h = high[k];
+            high[k] = r.s * low[k] + r.c * h;
+            low[k] = r.c * low[k] - r.s * h;
+        }
+    }
+    return rows;
+}
 
-HermitianEigen eigen_of_hermitian(std::vector<Complex<double>> a, int m, int wanted) {
-    HermitianEigen result;
-    if (m == 0)
-        return result;
-    for (int i = 0; i < m; ++i)
-        for (int j = 0; j <= i; ++j)
-            if (!(norm(a[size_t(i) * m + j]) < INFINITY))
-                throw Error(Status::nan_or_inf, "NaN or infinity in a small matrix");
-    Tridiagonal t = tridiagonal(a, m);
+// `lanes` vectors at once, [component][vector], reflected from the last reflection to the first.
+void reflect(const std::vector<Reflection> &reflections, Parts &x, int m) {
+    for (int n = m - 2; n >= 0; --n) {
+        const Reflection &r = reflections[n];
+        if (r.tau == 0)
+            continue;
+        double along_re[lanes] = {}, along_im[lanes] = {};
+        for (int i = n + 1; i < m; ++i) {
+            const double *const re = &x.re[size_t(i) * lanes], *const im = &x.im[size_t(i) * lanes];
+            for (int k = 0; k < lanes; ++k) {
+                along_re[k] += r.v.re[i] * re[k] + r.v.im[i] * im[k];
+                along_im[k] += r.v.re[i] * im[k] - r.v.im[i] * re[k];
+            }
+        }
+        for (int i = n + 1; i < m; ++i) {
+            double *const re = &x.re[size_t(i) * lanes], *const im = &x.im[size_t(i) * lanes];
+            const double v_re = r.tau * r.v.re[i], v_im = r.tau * r.v.im[i];
+            for (int k = 0; k < lanes; ++k) {
+                re[k] -= v_re * along_re[k] - v_im * along_im[k];
+                im[k] -= v_re * along_im[k] + v_im * along_re[k];
+            }
+        }
+    }
+}
+
+HermitianEigen lowest_of(const std::vector<Number> &a, int m, int wanted) {
+    Tridiagonal t;
+    if (m < short_rows)
+        t = tridiagonal(a, m);
+    else
+        with_threads_awake([&] { t = tridiagonal(a, m); });
     // Phases make it real: with them, below[k] is |below[k]|.
     std::vector<Number> phase(m, Number{1, 0});
     std::vector<double> below(m, 0);
@@ -175,33 +218,46 @@ HermitianEigen eigen_of_hermitian(std::vector<Complex<double>> a, int m, int wan
         below[k] = std::sqrt(norm(t.below[k]));
         phase[k + 1] = below[k] > 0 ? (1 / below[k]) * (phase[k] * t.below[k]) : phase[k];
     }
-    Columns columns(m);
-    ql(t.diagonal, below, columns);
+    const std::vector<Rotation> rotations = ql(t.diagonal, below);
     std::vector<int> order(m);
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int i, int j) { return t.diagonal[i] < t.diagonal[j]; });
+    HermitianEigen result;
     for (const int k : order)
         result.values.push_back(t.diagonal[k]);
-    wanted = std::min(wanted, m);
     result.vectors.resize(size_t(wanted) * m);
-#pragma omp parallel for schedule(dynamic, 4) if (m >= few_rows)
-    for (int k = 0; k < wanted; ++k) {
-        Number *const x = &result.vectors[size_t(k) * m];
-        for (int i = 0; i < m; ++i)
-            x[i] = columns.at(i, order[k]) * phase[i];
-        for (int n = m - 1; n >= 0; --n) {
-            const Reflection &r = t.reflections[n];
-            if (r.tau == 0)
-                continue;
-            Number along{};
-            for (size_t i = 0; i < r.v.size(); ++i)
-                along = plus(along, conj(r.v[i]), x[r.first + i]);
-            along = r.tau * along;
-            for (size_t i = 0; i < r.v.size(); ++i)
-                x[r.first + i] = minus(x[r.first + i], r.v[i], along);
-        }
-    }
+    if (wanted == 0)
+        return result;
+    const auto vector = [&](int k) { return &result.vectors[size_t(k) * m]; };
+    for_each_on_host(blocks_of(m), m >= few_rows, [&](int block) {
+        const int first = block * lanes;
+        const std::vector<double> rows = rows_of(rotations, first, m);
+        for (int i = first; i < std::min(first + lanes, m); ++i)
+            for (int k = 0; k < wanted; ++k)
+                vector(k)[i] = rows[size_t(order[k]) * lanes + i - first] * phase[i];
+    });
+    for_each_on_host(blocks_of(wanted), m >= few_rows, [&](int block) {
+        const int first = block * lanes, n = std::min(lanes, wanted - first);
+        Parts x(size_t(m) * lanes);
+        for (int k = 0; k < n; ++k)
+            for (int i = 0; i < m; ++i)
+                x.set(size_t(i) * lanes + k, vector(first + k)[i]);
+        reflect(t.reflections, x, m);
+        for (int k = 0; k < n; ++k)
+            for (int i = 0; i < m; ++i)
+                vector(first + k)[i] = x.at(size_t(i) * lanes + k);
+    });
     return result;
+}
+
+} // namespace
+
+HermitianEigen eigen_of_hermitian(const std::vector<Complex<double>> &a, int m, int wanted) {
+    for (int i = 0; i < m; ++i)
+        for (int j = 0; j <= i; ++j)
+            if (!(norm(a[size_t(i) * m + j]) < INFINITY))
+                throw Error(Status::nan_or_inf, "NaN or infinity in a small matrix");
+    return m > 0 ? lowest_of(a, m, std::min(wanted, m)) : HermitianEigen{};
 }
 
 std::vector<Complex<double>> inverse_of_root(const std::vector<Complex<double>> &g, int m, double weakest) {

@@ -2,6 +2,7 @@
 #include "gpu_kernels/algebra/random_vector.h"
 #include "gpu_kernels/solver/lanczos_restarts.h"
 #include <algorithm>
+#include <numeric>
 
 namespace milcgpu {
 
@@ -46,10 +47,10 @@ SpinorBlock sites_of(const Device &device, SpinorBlock block, int first, int cou
 // Orthonormal vectors, in the memory and precision of the result, and V^dag A V.
 class Basis {
   public:
-    Basis(Device &device, const NormalOperator &A, Precision precision, int most, Workspace &space)
+    Basis(Device &device, const NormalOperator &A, Precision precision, const LanczosPlan &plan, Workspace &space)
         : device_(device), space_(space) {
         device.collective("memory for eigenvectors", [&] {
-            set_ = std::make_unique<Eigenvectors>(device, A, precision, most);
+            set_ = std::make_unique<Eigenvectors>(device, A, precision, plan.basis, plan.looks_at);
             low_ = {device, precision, A.geometry().without_ghosts(), A.parity(), owner, block};
         });
     }
@@ -100,7 +101,7 @@ class Basis {
         for (int j = 0; j < count_; ++j)
             for (int i = 0; i <= j; ++i)
                 G[size_t(j) * count_ + i] = conj(columns_[j][i]);
-        const HermitianEigen ritz = eigen_of_hermitian(std::move(G), count_, taken);
+        const HermitianEigen ritz = eigen_of_hermitian(G, count_, taken);
         rotate(ritz.vectors, taken, scratch);
         columns_.assign(taken, {});
         for (int j = 0; j < taken; ++j)
@@ -172,8 +173,8 @@ class Basis {
 static_assert(most_dense % block == 0, "a block lies in one group");
 
 // As in lowest_eigenvectors. Only fields that A is applied to have ghosts.
-size_t bytes_of(const Device &device, const Geometry &geometry, Precision stored, int wanted, int basis) {
-    const int taken = kept_at_restart(wanted, basis);
+size_t bytes_of(const Device &device, const Geometry &geometry, Precision stored, const LanczosPlan &plan) {
+    const int basis = plan.basis, taken = kept_at_restart(plan.count, basis);
     size_t rotation = 0;
     for (int to = 0; to < taken; to += most_dense)
         for (int from = 0; from < basis; from += most_dense)
@@ -182,8 +183,7 @@ size_t bytes_of(const Device &device, const Geometry &geometry, Precision stored
     const int widest = std::min(most_dense, basis);
     const size_t grams = (device.on_gpu() ? Device::allocated_bytes(gram_scratch(widest, block) * sizeof(double)) : 0) +
                          Device::allocated_bytes(sizeof(Number) * widest * block),
-                 looks = 3 * SpinorField::allocated_bytes(Precision::double_, geometry) +
-                         Device::allocated_bytes(3 * sizeof(double));
+                 looks = VectorLook::bytes(geometry, plan.looks_at);
     return Eigenvectors::bytes(geometry, stored, basis) +
            SpinorField::allocated_bytes(stored, geometry.without_ghosts(), block) +
            3 * SpinorField::allocated_bytes(precision_of_lanczos(stored), geometry, block) +
@@ -204,8 +204,13 @@ LanczosPlan lanczos_plan(const Device &device, const Geometry &geometry, const L
     LanczosPlan plan;
     for (plan.count = std::min(limits.count, std::max(most, 1));; plan.count -= std::max(1, plan.count / 16))
         for (plan.basis = largest_basis(plan.count); plan.basis >= least_basis(plan.count); plan.basis -= block) {
-            plan.bytes = bytes_of(device, geometry, limits.stored, plan.count, plan.basis);
-            if (plan.bytes <= limits.memory || (plan.count <= block && plan.basis == least_basis(plan.count)))
+            for (const int looks_at : {VectorLook::together, 1}) {
+                plan.looks_at = looks_at;
+                plan.bytes = bytes_of(device, geometry, limits.stored, plan);
+                if (plan.bytes <= limits.memory)
+                    return plan;
+            }
+            if (plan.count <= block && plan.basis == least_basis(plan.count))
                 return plan;
         }
 }
@@ -247,7 +252,7 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     if (wanted < all.count)
         say(format("%d of %d eigenvectors fit: they may take %.3g GB of memory, but all need at least %.3g", wanted,
                    all.count, limits.memory * 1e-9,
-                   bytes_of(device, geometry, limits.stored, all.count, least_basis(all.count)) * 1e-9));
+                   bytes_of(device, geometry, limits.stored, {all.count, least_basis(all.count), 1, 0}) * 1e-9));
 
     const double modes = modes_of(wanted);
     const ModeNumber density(device, A, static_cast<int>(modes), limits.seed);
@@ -260,7 +265,7 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     report.applications = density.applications();
 
     std::unique_ptr<Workspace> space = workspace(device, A, 2);
-    Basis basis(device, full, limits.stored, plan.basis, *space);
+    Basis basis(device, full, limits.stored, plan, *space);
     SpinorBlock w = space->fields[0], v = space->fields[1];
     int drawn = 0;
     const auto draw = [&] { random_vectors(device, geometry, A.parity(), limits.seed + (2 + drawn++) * block, 0, w); };
@@ -275,13 +280,11 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     const int given = limits.start != nullptr ? limits.start->count() : 0;
     for (int first = 0; first + block <= std::min(given, kept); first += block) {
         convert(device, (*limits.start)[first].first(block), w);
-        bool good = true;
-        for (int k = first; k < first + block && good; ++k) {
-            const Eigenvectors::Looked seen = limits.start->look(k, full);
-            good = state.is_good(seen.value, seen.residual);
-            ++report.applications;
-        }
-        if (!good)
+        std::vector<int> numbers(block);
+        std::iota(numbers.begin(), numbers.end(), first);
+        const std::vector<VectorLook::Seen> seen = limits.start->look(numbers, full);
+        report.applications += block;
+        if (!std::all_of(seen.begin(), seen.end(), [&](auto &one) { return state.is_good(one.value, one.residual); }))
             damp(1);
         if (!basis.add(w, v))
             break;
@@ -310,8 +313,7 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
         largest = std::max(largest, basis.count());
         taken = std::min(kept, basis.count());
         basis.diagonalize(taken, v);
-        for (int k = 0; k < taken; ++k)
-            basis.set().look_at(k, full);
+        basis.set().look_at(0, taken, full);
         report.applications += taken;
         ended = state.end(basis.set(), std::min(wanted, taken), taken);
         // A level that is split by less than the filter resolves is resolved once all its vectors are kept.

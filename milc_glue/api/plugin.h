@@ -77,6 +77,10 @@ int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
 /* All threads call part(what, from, to) for pieces of 0 ... n - 1. Returns the results of `part`, or-ed; -1: not done,
  * because a setting forbids it. */
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what);
+/* begin_work: other threads call part(what, from, to) for pieces of 0 ... n - 1, while this one waits for the GPU. NULL:
+ * none can. end_work: this thread joins in, and waits until all is done. `part` must not call the plugin. */
+void *milcgpu_plugin_begin_work(size_t n, int (*part)(void *, size_t, size_t), void *what);
+void milcgpu_plugin_end_work(void *work);
 /* The same, as a call of this routine. 0: not done, because routines are not offloaded now. */
 int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),
                                           void *what);

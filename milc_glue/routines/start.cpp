@@ -9,6 +9,7 @@
 #include "milc_glue/api/test_hooks.h"
 #include "milc_glue/host/host_memory.h"
 #include "milc_glue/host/whole_file.h"
+#include "milc_glue/residency/idle_threads.h"
 #include "milc_glue/routines/rank_start.h"
 #include "milc_glue/routines/solve.h"
 #include <algorithm>
@@ -266,9 +267,11 @@ int refused(Plugin &p, const std::string &why) {
 }
 
 // All threads call part(what, from, to) for pieces of 0 ... n - 1. Returns the results, or-ed.
+constexpr size_t most_pieces = 256; // enough for the threads of a host, if records are few and large
+
 int in_pieces(size_t n, int (*part)(void *, size_t, size_t), void *what) {
-    constexpr size_t most = 2048, pieces = 256; // enough pieces for the threads of a host, if records are few and large
-    const size_t piece = std::clamp(n / pieces, size_t{1}, most);
+    constexpr size_t most = 2048;
+    const size_t piece = std::clamp(n / most_pieces, size_t{1}, most);
     int results = 0;
 #pragma omp parallel for reduction(| : results) if (n > most)
     for (size_t from = 0; from < n; from += piece)
@@ -323,6 +326,23 @@ int milcgpu_plugin_copy(void *to, const void *from, size_t bytes) {
 
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what) {
     return plugin().start.all_threads_work ? in_pieces(n, part, what) : -1;
+}
+
+void *milcgpu_plugin_begin_work(size_t n, int (*part)(void *, size_t, size_t), void *what) {
+    std::unique_ptr<IdleThreads> work;
+    answer_of("work beside the GPU", "It is done afterwards", 0, [&] {
+        work = std::make_unique<IdleThreads>(plugin().start.all_threads_work ? plugin().watch_threads : 0);
+        const size_t pieces = std::min(n, most_pieces);
+        if (!work->begin(pieces, [=](size_t k) { part(what, n * k / pieces, n * (k + 1) / pieces); }))
+            work.reset();
+        return 0;
+    });
+    return work.release();
+}
+void milcgpu_plugin_end_work(void *work) {
+    const std::unique_ptr<IdleThreads> threads(static_cast<IdleThreads *>(work));
+    if (threads)
+        threads->end();
 }
 
 int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),

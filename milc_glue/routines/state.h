@@ -59,7 +59,7 @@ struct Plugin : MilcSide, Residency {
     Settings settings;
     const Policy *policy = nullptr; // of solves that ask for none; of all solves if MILCGPU_PRECISION is set
     int verbosity = 1, compare = 0, reconstruct = 18;
-    int watch_threads = 0; // they look at links while a GPU solves
+    int watch_threads = 0; // they work while a GPU solves (IdleThreads)
     bool takes_dslash = false, retreated = false, floor_was_said = false, said_gathers = false,
          said_mass_by_mass = false;
 

@@ -13,17 +13,26 @@ namespace {
 
 constexpr const char *owner = "an eigenvector";
 
-// A vector v of one parity in double, B v, and D v between.
+// Vectors of one parity in double.
 struct Side {
     Operator of;
-    SpinorField v, bv, between;
-    Side(Device &device, milcgpu_links &links, int parity)
-        : of(full_operator(links, parity)), v(of->vectors(device, owner)), bv(of->vectors(device, owner)),
-          between(of->between(device, owner)) {}
+    VectorLook v;
+    Side(Device &device, milcgpu_links &links, int parity, int most)
+        : of(full_operator(links, parity)), v(device, *of, most) {}
+    // Takes vectors from number `first` on, as many as fit. Returns how many.
+    int take(Device &device, const Eigenvectors &set, int first, int count) const {
+        const int n = std::min(VectorLook::together, count - first);
+        for (int k = 0; k < n; ++k)
+            convert_spinor(device, set[first + k], v[k], 1, nullptr);
+        return n;
+    }
+    // to = D v, for as many vectors as `to` has
     void half(Device &device, const SpinorBlock &to) const {
-        HalfCall call;
-        call.in = v, call.out = to;
-        of->apply_half(device, call, Epilogue::plain);
+        for (int k = 0, together = of->takes_several() ? to.sources : 1; k < to.sources; k += together) {
+            HalfCall call;
+            call.in = v.first(to.sources).from(k).first(together), call.out = to.from(k).first(together);
+            of->apply_half(device, call, Epilogue::plain);
+        }
     }
 };
 
@@ -63,22 +72,19 @@ milcgpu_status milcgpu::look_at_eigenvectors(milcgpu_eigenvectors *vectors, milc
         const int own = vectors->set->parity(), wanted = parity_index(parity);
         std::unique_ptr<Side> from, at;
         device.collective("memory for an eigenvector", [&] {
-            at = std::make_unique<Side>(device, *links, wanted);
+            at = std::make_unique<Side>(device, *links, wanted, VectorLook::together);
             if (wanted != own)
-                from = std::make_unique<Side>(device, *links_of_other, own);
+                from = std::make_unique<Side>(device, *links_of_other, own, VectorLook::together);
         });
-        for (int k = 0; k < count; ++k) {
-            convert_spinor(device, (*vectors->set)[k], from != nullptr ? from->v : at->v, 1, nullptr);
+        for (int first = 0, n = 0; first < count; first += n) {
+            n = (from != nullptr ? from : at)->take(device, *vectors->set, first, count);
             if (from != nullptr)
-                from->half(device, at->v);
-            at->half(device, at->between);
-            HalfCall call;
-            call.in = at->between, call.out = at->bv, call.x = at->v;
-            at->of->apply_half(device, call, Epilogue::normal);
-            const double size = size_of(device, at->v);
-            scaled_difference(device, 1, values[k], at->v, at->bv);
-            residuals[k] = size_of(device, at->bv) / size;
-            norms[k] = from != nullptr ? 1 : size;
+                from->half(device, at->v.first(n));
+            const std::vector<VectorLook::Seen> seen = at->v.at(*at->of, n, values + first);
+            for (int k = 0; k < n; ++k) {
+                residuals[first + k] = seen[k].residual;
+                norms[first + k] = from != nullptr ? 1 : seen[k].norm;
+            }
         }
         return Status::ok;
     });
@@ -93,14 +99,14 @@ milcgpu_status milcgpu::other_parity_of(milcgpu_eigenvectors *vectors, milcgpu_l
         std::unique_ptr<Side> from, to;
         std::unique_ptr<milcgpu_eigenvectors> other(new milcgpu_eigenvectors{&context, {}, {}, 0, {}, {}});
         device.collective("memory for eigenvectors", [&] {
-            from = std::make_unique<Side>(device, *links, vectors->set->parity());
-            to = std::make_unique<Side>(device, *links, 1 - vectors->set->parity());
+            from = std::make_unique<Side>(device, *links, vectors->set->parity(), 1);
+            to = std::make_unique<Side>(device, *links, 1 - vectors->set->parity(), 1);
             other->set = std::make_unique<Eigenvectors>(device, *to->of, vectors->set->precision(), count);
         });
         for (int k = 0; k < count; ++k) {
-            convert_spinor(device, (*vectors->set)[k], from->v, 1, nullptr);
-            from->half(device, to->v);
-            other->set->load(k, to->v, *to->of);
+            convert_spinor(device, (*vectors->set)[k], from->v[0], 1, nullptr);
+            from->half(device, to->v[0]);
+            other->set->load(k, to->v[0], *to->of);
             other->set->take_checksum(k);
         }
         other->set->free_scratch();
@@ -120,19 +126,21 @@ milcgpu_status milcgpu::other_parity_to_host(milcgpu_eigenvectors *vectors, milc
         need_vectors(vectors, count, function);
         Device &device = *context.device;
         std::unique_ptr<Side> from, to;
+        SpinorField scaled;
         device.collective("memory for eigenvectors", [&] {
-            from = std::make_unique<Side>(device, *links, vectors->set->parity());
-            to = std::make_unique<Side>(device, *links, 1 - vectors->set->parity());
+            from = std::make_unique<Side>(device, *links, vectors->set->parity(), 1);
+            to = std::make_unique<Side>(device, *links, 1 - vectors->set->parity(), 1);
+            scaled = to->of->vectors(device, owner);
         });
         for (int k = 0; k < count; ++k) {
-            convert_spinor(device, (*vectors->set)[k], from->v, 1, nullptr);
-            from->half(device, to->v);
-            const double size = size_of(device, to->v);
+            convert_spinor(device, (*vectors->set)[k], from->v[0], 1, nullptr);
+            from->half(device, to->v[0]);
+            const double size = size_of(device, to->v[0]);
             device.collective("the copy of an eigenvector", [&] {
                 if (!std::isfinite(size))
                     throw Error(Status::nan_or_inf, format("D of eigenvector %d has the norm %g", k, size));
-                convert_spinor(device, to->v, to->bv, size > 0 ? 1 / size : 0, nullptr); // 0: as MILC has it
-                context.reorder->to_host(to->bv, 1 - vectors->set->parity(), host_field(&fields[k], 6, "a field"));
+                convert_spinor(device, to->v[0], scaled, size > 0 ? 1 / size : 0, nullptr); // 0: as MILC has it
+                context.reorder->to_host(scaled, 1 - vectors->set->parity(), host_field(&fields[k], 6, "a field"));
             });
         }
         verify(*from->of, *links);

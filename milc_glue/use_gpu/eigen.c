@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "random.h"
 #include "routines.h"
 
 /* Some programs do not have these. */
@@ -194,34 +195,76 @@ static const int prints_time = 1;
 static const int prints_time = 0;
 #endif
 
-/* Draws the random numbers that MILC draws for its start vectors. Each site has its own generator, so all threads draw.
- */
-#if defined(SITERAND) && !defined(OLD_GAUSSRAND) && !defined(SCHROED_FUN)
+/* The random numbers that MILC draws for its start vectors. Each site has its own generator, so other threads draw with
+ * copies of them while the device solves; after that the sites get the copies. */
+#ifdef MILCGPU_DRAWS
 typedef struct {
-    size_t first;
+    size_t first, sites;
     long numbers; /* complex numbers for each site */
+    double_prn *copies;
+    void *work; /* NULL: none has begun */
 } drawing;
-static int draw_part(void *what, size_t from, size_t to) {
+static drawing drawing_of(const ks_eigen_param *p) {
+    const drawing d = {p->parity == EVEN ? 0 : even_sites_on_node,
+                       p->parity == EVEN ? even_sites_on_node : sites_on_node - even_sites_on_node,
+                       3L * (p->Nvecs - p->Nvecs_in), NULL, NULL};
+    return d;
+}
+static void draw(double_prn *generator, long numbers) {
+    long k;
+    for (k = 0; k < numbers; k++)
+        milcgpu_there(complex_gaussian_rand_no)(generator);
+}
+static int draw_copies(void *what, size_t from, size_t to) {
     const drawing *d = (const drawing *)what;
     size_t i;
-    long k;
-    for (i = d->first + from; i < d->first + to; i++)
-        for (k = 0; k < d->numbers; k++)
-            milcgpu_there(complex_gaussian_rand_no)(&lattice[i].site_prn);
+    for (i = from; i < to; i++)
+        draw(&d->copies[i], d->numbers);
     return 0;
 }
-static void draw_random_numbers(const ks_eigen_param *p) {
-    const size_t sites = p->parity == EVEN ? even_sites_on_node : sites_on_node - even_sites_on_node;
-    drawing d = {p->parity == EVEN ? 0 : even_sites_on_node, 3L * (p->Nvecs - p->Nvecs_in)};
-    if (milcgpu_plugin_by_all_threads(sites, draw_part, &d) < 0)
-        draw_part(&d, 0, sites);
+static int draw_sites(void *what, size_t from, size_t to) {
+    const drawing *d = (const drawing *)what;
+    size_t i;
+    for (i = d->first + from; i < d->first + to; i++)
+        draw(&lattice[i].site_prn, d->numbers);
+    return 0;
+}
+static void begin_drawing(drawing *d) {
+    size_t i;
+    if (d->copies == NULL)
+        d->copies = (double_prn *)milcgpu_try_room(d->sites * sizeof(double_prn), "random numbers");
+    if (d->copies == NULL || d->work != NULL)
+        return;
+    for (i = 0; i < d->sites; i++)
+        d->copies[i] = lattice[d->first + i].site_prn;
+    d->work = milcgpu_plugin_begin_work(d->sites, draw_copies, d);
+}
+/* take: the sites get the generators. Otherwise they stay as they were. */
+static void end_drawing(drawing *d, int take) {
+    const int drawn = d->work != NULL;
+    size_t i;
+    milcgpu_plugin_end_work(d->work);
+    if (take && drawn)
+        for (i = 0; i < d->sites; i++)
+            lattice[d->first + i].site_prn = d->copies[i];
+    else if (take && milcgpu_plugin_by_all_threads(d->sites, draw_sites, d) < 0)
+        draw_sites(d, 0, d->sites);
+    free(d->copies);
 }
 #else
-static void draw_random_numbers(const ks_eigen_param *p) {
-    su3_vector *start = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a random vector");
-    int j;
-    for (j = p->Nvecs_in; j < p->Nvecs; j++)
-        milcgpu_there(grsource_plain_field)(start, p->parity);
+typedef struct {
+    int parity, vectors;
+} drawing;
+static drawing drawing_of(const ks_eigen_param *p) {
+    const drawing d = {p->parity, p->Nvecs - p->Nvecs_in};
+    return d;
+}
+static void begin_drawing(drawing *d) { (void)d; }
+static void end_drawing(drawing *d, int take) {
+    su3_vector *const start =
+        take ? (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a random vector") : NULL;
+    for (; take && d->vectors > 0; d->vectors--)
+        milcgpu_there(grsource_plain_field)(start, d->parity);
     free(start);
 }
 #endif
@@ -259,6 +302,7 @@ typedef struct {
     imp_ferm_links_t *fn;
     milcgpu_plugin_eigen_call call;
     milcgpu_eigen_report report;
+    drawing random;                     /* of Ritz */
     double *values, *residuals;         /* the device's */
     double *cpu_values, *cpu_residuals; /* MILC's */
     su3_vector **copies;                /* copies for MILC's own; NULL: no room */
@@ -336,6 +380,8 @@ static int solve_on_device(eigen_solve *e, int is_ritz) {
     e->call = call_of(e->vectors, e->p->Nvecs, e->p->parity, e->fn);
     e->call.tolerance = e->p->tol;
     e->call.of_eigenvalues = is_ritz;
+    if (is_ritz && !milcgpu_plugin_compare())
+        begin_drawing(&e->random);
     return milcgpu_plugin_eigensolve(&e->call, e->values, e->residuals, &e->report) ||
            /* links that only the device had may be lost */
            (milcgpu_fill_links() && milcgpu_offloads() &&
@@ -355,14 +401,13 @@ static int eigensolve(own_solver own, int is_ritz, su3_vector **vectors, milcgpu
     call.why_own = n < 1                                   ? "MILC's own: there are no vectors"
                    : p->parity != EVEN && p->parity != ODD ? "MILC's own: vectors on both parities are not built"
                                                            : NULL;
+    e.random = drawing_of(p);
     milcgpu_offload(&call, solve_on_device(&e, is_ritz), solve_to_compare(&e));
+    end_drawing(&e.random, call.done && is_ritz && e.copies == NULL); /* MILC's own solver draws by itself */
     for (k = 0; k < e.report.count; k++)
         values[k] = e.values[k];
-    if (call.done && is_ritz) {
-        if (e.copies == NULL)
-            draw_random_numbers(p);
+    if (call.done && is_ritz)
         print_results(n, e.values, e.residuals, p->tol, &e.report);
-    }
     if (e.fn != NULL)
         give_back(e.fn);
     free_copies(&e);

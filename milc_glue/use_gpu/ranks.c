@@ -108,6 +108,10 @@ static void give_communicators_back(void) {}
 /* The GPU starts after MPI_Init, not beside it: Open MPI may rewrite the first bytes of munmap and madvise in
  * MPI_Init, and a thread that starts a GPU calls them all the time. */
 void __wrap_initialize_machine(int *argc, char ***argv) {
+#ifdef OPEN_MPI /* without mpirun, version 4 would start a daemon for MPI_Comm_spawn, which MILC does not call */
+    extern int setenv(const char *, const char *, int); /* ISO C has no declaration of it */
+    setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+#endif
     milcgpu_original(initialize_machine)(argc, argv);
     milcgpu_plugin_begin(ranks_of_host());
     milcgpu_plugin_wake(rank_of_host());

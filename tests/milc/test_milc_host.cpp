@@ -66,7 +66,12 @@ void check_setup(const std::string &program) {
             const int own = by == std::string("one"); // the test calls MILC's own once more
             CHECK(r.count("WARNING!!: Resetting random seed\n") == (master ? 3 : 1 + own));
             right(program, set + " MILC_HOST_OTHER_GATHERS=1", as + " own", "13 checks");
-            right(program, set, as + " rank", "13 checks");
+            // RANK, ranks along z, along t. A gather has partners on one rank or two, lower or higher; along a cut,
+            // some sites have none, or all have.
+            for (const char *rank : {"0 1 2", "1 1 2", "1 2 2", "2 2 2", "1 1 4", "3 1 4"})
+                right(program, set, as + " rank " + rank, "13 checks");
+            const Run other = run(program, set + " MILC_HOST_LONGER_LISTS=1", as + " rank 1 1 2");
+            CHECK(other.says("make_gather of this MILC allocates other tables than milcgpu knows") == !own);
             const Run bad = run(program, set, as + " bad"), turned = run(program, set, as + " turned"),
                       again = run(program, set, as + " again");
             CHECK((bad.status == 1 && bad.says("a gather keeps the parity of a site\n")));

@@ -78,20 +78,70 @@ void try_memory(int kept) {
 
 extern int own_generators;
 int gathered_from(int dir, size_t site);
+const int *gathered_list(int dir, int gives, int rank, int parity, int *n);
 void __real_initialize_site_prn_from_seed(milc_seed seed);
 
-/* Wrong entries of the table of a gather from the site (x, y, z, t) + steps * mu. */
-static int wrong_gathers(int dir, int mu, int steps) {
+static void steps_along(int x[4], const site *s, int mu, int steps) {
     const int extent[4] = {nx, ny, nz, nt};
-    size_t i;
-    int wrong = 0;
+    x[0] = s->x, x[1] = s->y, x[2] = s->z, x[3] = s->t;
+    x[mu] = (x[mu] + steps + 3 * extent[mu]) % extent[mu];
+}
+static int is_here(const int x[4]) { return node_number(x[0], x[1], x[2], x[3]) == mynode(); }
+
+/* Wrong entries of the list of sites of a parity whose partner, `steps` away, is on this rank: both ranks have them in
+ * the order of the lower rank. */
+static int wrong_list(const int *list, int n, int rank, int parity, int mu, int steps) {
+    int *const expected = (int *)malloc(sites_on_node * sizeof *expected);
+    int x[4], m = 0, k, wrong;
+    size_t i, j;
+    for (i = 0; i < sites_on_node; i++)
+        expected[i] = -1;
     for (i = 0; i < sites_on_node; i++) {
-        int x[4] = {lattice[i].x, lattice[i].y, lattice[i].z, lattice[i].t};
-        x[mu] = (x[mu] + steps + 3 * extent[mu]) % extent[mu];
-        wrong += gathered_from(dir, i) !=
-                 (node_number(x[0], x[1], x[2], x[3]) == mynode() ? (int)node_index(x[0], x[1], x[2], x[3]) : -1);
+        steps_along(x, &lattice[i], mu, steps);
+        if ((lattice[i].parity == ODD) == parity && node_number(x[0], x[1], x[2], x[3]) == rank) {
+            j = rank < mynode() ? node_index(x[0], x[1], x[2], x[3]) : i;
+            expected[j] = (int)i;
+        }
     }
+    for (i = 0, wrong = 0; i < sites_on_node; i++)
+        if (expected[i] >= 0) {
+            wrong += m >= n || list[m] != expected[i];
+            m++;
+        }
+    for (k = m; k < n; k++)
+        wrong++;
+    free(expected);
     return wrong;
+}
+
+/* Wrong entries of the table and of the lists of a gather from the site (x, y, z, t) + steps * mu. */
+static int wrong_gathers(int dir, int mu, int steps) {
+    size_t i;
+    int x[4], rank, parity, n, wrong = 0;
+    for (i = 0; i < sites_on_node; i++) {
+        steps_along(x, &lattice[i], mu, steps);
+        wrong += gathered_from(dir, i) != (is_here(x) ? (int)node_index(x[0], x[1], x[2], x[3]) : -1);
+    }
+    for (rank = 0; rank < numnodes(); rank++)
+        for (parity = 0; parity < 2 && rank != mynode(); parity++) {
+            const int *list = gathered_list(dir, 0, rank, parity, &n);
+            wrong += wrong_list(list, n, rank, parity, mu, steps);
+            list = gathered_list(dir, 1, rank, 1 - parity, &n);
+            wrong += wrong_list(list, n, rank, parity, mu, -steps);
+        }
+    return wrong;
+}
+
+/* Sites that MILC's loops see if all threads make the gathers: those with a neighbour on another rank, else one. */
+static size_t seen_sites(int mu, int steps) {
+    size_t i, n = 0;
+    int x[4], y[4];
+    for (i = 0; i < sites_on_node; i++) {
+        steps_along(x, &lattice[i], mu, steps);
+        steps_along(y, &lattice[i], mu, -steps);
+        n += !is_here(x) || !is_here(y);
+    }
+    return n > 0 ? n : 1;
 }
 
 static void three_sites_on(int x, int y, int z, int t, int *mu, int way, int *x2, int *y2, int *z2, int *t2) {
@@ -118,11 +168,11 @@ static double_prn *generators(void) {
     return all;
 }
 
-extern long steps_of_gathers, elsewhere;
+extern long steps_of_gathers;
 
 /* by_threads: all threads make the gathers and set the generators. what: bad or turned, a gather that MILC refuses;
- * own, MILC's own makes the gathers; again: the gathers of neighbours a second time, which MILC refuses, too. On a rank
- * of two that cut t, MILC's own makes the gathers along t and the mirrored one. */
+ * own, MILC's own makes the gathers; again: the gathers of neighbours a second time, which MILC refuses, too. On
+ * several ranks MILC's own makes the mirrored one. */
 void try_setup(int by_threads, const char *what) {
     double_prn *ours, *theirs;
     int mu, dir, wrong = 0;
@@ -139,13 +189,14 @@ void try_setup(int by_threads, const char *what) {
     for (i = 0; i < sites_on_node; i++)
         wrong += gathered_from(dir, i) < 0 ? numnodes() == 1 : gathered_from(dir, gathered_from(dir, i)) != (int)i;
     check(dir == 16 && wrong == 0, "a gather that is its own inverse", wrong);
-    if (numnodes() == 1)
-        expected =
-            56 * (by_threads && strcmp(what, "own") != 0 ? 1 : sites_on_node) + 6 * (by_threads ? 1 : sites_on_node);
-    else
-        expected = 42 * (by_threads ? 1 : sites_on_node) + 20 * sites_on_node;
+    expected = 6 * (by_threads && numnodes() == 1 ? 1 : sites_on_node);
+    for (mu = XUP; mu <= TUP; mu++)
+        expected +=
+            by_threads && strcmp(what, "own") != 0 ? 7 * (seen_sites(mu, 1) + seen_sites(mu, 3)) : 14 * sites_on_node;
     check(steps_of_gathers == (long)expected, "sites that MILC's own gathers see", (double)steps_of_gathers);
-    check(elsewhere == (numnodes() == 1 ? 0 : 8 * (long)sites_on_node), "neighbours on other ranks", (double)elsewhere);
+    for (i = 0; i < sites_on_node; i++)
+        wrong += node_index(lattice[i].x, lattice[i].y, lattice[i].z, lattice[i].t) != i;
+    check(wrong == 0, "coordinates of sites", wrong);
     if (strcmp(what, "bad") == 0)
         make_gather(mirrored, NULL, OWN_INVERSE, ALLOW_EVEN_ODD, SWITCH_PARITY);
     if (strcmp(what, "turned") == 0)

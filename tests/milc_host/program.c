@@ -184,8 +184,10 @@ int main(int argc, char **argv) {
     }
     nx = nt = 4, ny = strcmp(fault, "eigen") == 0 ? 4 : 6;
     nz = is_small(fault) ? 2 : 4;
-    if (strcmp(fault, "setup") == 0 && argc > 3 && strcmp(argv[3], "rank") == 0)
-        become_rank(NULL, 1, (const int[4]){1, 1, 1, 2});
+    if (strcmp(fault, "setup") == 0 && argc > 6 && strcmp(argv[3], "rank") == 0) {
+        nz = nt = 8;
+        become_rank(NULL, atoi(argv[4]), (const int[4]){1, 1, atoi(argv[5]), atoi(argv[6])});
+    }
     make_lattice();
     if (strcmp(fault, "setup") == 0) {
         try_setup(strcmp(argv[2], "threads") == 0, argc > 3 ? argv[3] : "");
