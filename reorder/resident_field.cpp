@@ -34,7 +34,7 @@ ResidentField::Held ResidentField::version(Precision precision, int reals) {
         packed.field.no_sum(); // ghosts would count
         halo_->exchange_backward(packed.field, hops_);
     }
-    packed.field.checksum = packed.field.sum_of_content();
+    device_.collective("a checksum of links", [&] { packed.field.checksum = packed.field.sum_of_content(); });
     return packed_[key] = std::make_shared<const LinkField>(std::move(packed.field));
 }
 

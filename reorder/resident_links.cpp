@@ -44,7 +44,7 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
             field->no_sum(); // ghosts would count
             halo_->exchange_backward(*field, field == fat_.get() ? fat_layers : long_layers);
         }
-        field->checksum = field->sum_of_content();
+        device_.collective("a checksum of links", [&] { field->checksum = field->sum_of_content(); });
     }
     const LinkStatistics fat = finite_statistics(device_, *fat_, geometry_, "fat links"),
                          lng = finite_statistics(device_, *lng_, geometry_, "long links");

@@ -605,8 +605,14 @@ void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<do
 
 std::vector<Complex<double>> gram_over_ranks(Device &device, const SpinorBlock &x, const SpinorBlock &y) {
     check(x, y);
-    const DeviceArray<Complex<double>> g(device, size_t(x.sources) * y.sources, "gram");
-    gram(device, x, y, g.data());
+    DeviceArray<Complex<double>> g;
+    DeviceArray<double> scratch;
+    queue_of(device).collective("memory for a Gram matrix", [&] {
+        g = {device, size_t(x.sources) * y.sources, "gram"};
+        if (queue_of(device).on_gpu())
+            scratch = {device, gram_scratch(x.sources, y.sources), "gram"};
+    });
+    gram(device, x, y, g.data(), scratch.data());
     std::vector<Complex<double>> on_host = g.to_host();
     queue_of(device).add_over_ranks(&on_host[0].re, 2 * static_cast<int>(on_host.size()));
     return on_host;

@@ -115,7 +115,7 @@ LaneLinks::LaneLinks([[maybe_unused]] Device &device, [[maybe_unused]] const Geo
     } else {
         for_real(precision, pack_as);
     }
-    checksum_ = checksum(device, data_.data(), data_.bytes());
+    device.collective("a checksum of links", [&] { checksum_ = checksum(device, data_.data(), data_.bytes()); });
 #endif
 }
 

@@ -1,7 +1,7 @@
 #include "gpu_kernels/solver/eigenvectors.h"
 #include "gpu_kernels/algebra/deflate.h"
 #include "gpu_kernels/algebra/dense.h"
-#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/on_all_ranks.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include <algorithm>
 #include <cmath>
@@ -255,7 +255,8 @@ void Eigenvectors::load(int k, const SpinorBlock &from, const NormalOperator &A)
 }
 
 double Eigenvectors::norm_over_ranks(const SpinorBlock &of) const {
-    const DeviceArray<double> sum(device_, 1, owner);
+    const auto sum =
+        made_on_all_ranks(device_, "memory for a norm", [&] { return DeviceArray<double>(device_, 1, owner); });
     norm_squared(device_, of, sum.data());
     return sum.to_host()[0];
 }
@@ -263,12 +264,12 @@ double Eigenvectors::norm_over_ranks(const SpinorBlock &of) const {
 void Eigenvectors::take_checksum(int k) {
     sums_.resize(count());
     const SpinorBlock v = (*this)[k];
-    sums_[k] = checksum(device_, v.data, v.bytes());
+    device_.collective("a checksum of an eigenvector", [&] { sums_[k] = checksum(device_, v.data, v.bytes()); });
 }
 
 void Eigenvectors::take_checksums() {
     sums_.assign(count(), 0);
-    sums_ = checksums(0, count());
+    device_.collective("checksums of eigenvectors", [&] { sums_ = checksums(0, count()); });
 }
 
 std::vector<Region> Eigenvectors::checked_regions() const {

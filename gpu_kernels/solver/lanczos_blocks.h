@@ -1,7 +1,7 @@
 // Shared by Lanczos and the mode number: blocks of vectors in the precision of A, and Chebyshev polynomials of A.
 #pragma once
 #include "gpu_kernels/algebra/dense.h"
-#include "gpu_kernels/machine/backend/device.h"
+#include "gpu_kernels/machine/backend/on_all_ranks.h"
 #include "gpu_kernels/solver/hermitian.h"
 #include "gpu_kernels/solver/normal_operator.h"
 #include <cmath>
@@ -98,7 +98,8 @@ inline void require_finite(const std::vector<Number> &numbers) {
 }
 
 inline DeviceArray<Number> on_device(Device &device, const std::vector<Number> &numbers) {
-    DeviceArray<Number> there(device, numbers.size(), owner);
+    auto there = made_on_all_ranks(device, "memory for coefficients",
+                                   [&] { return DeviceArray<Number>(device, numbers.size(), owner); });
     device.copy_to_device(there.data(), numbers.data(), numbers.size() * sizeof numbers[0]);
     return there;
 }

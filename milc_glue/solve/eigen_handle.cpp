@@ -122,7 +122,9 @@ std::string milcgpu::why_not_of(milcgpu_eigenvectors &of, milcgpu_links &links) 
 }
 
 bool milcgpu::are_whole(milcgpu_eigenvectors &of, int first, int count) {
-    int whole = !of.context->verify || of.set->are_as_summed(first, count);
+    int whole = 1;
+    of.context->device->collective("checksums of eigenvectors",
+                                   [&] { whole = !of.context->verify || of.set->are_as_summed(first, count); });
     for (const int there : of.context->ranks->gathered("the check of eigenvectors", whole))
         whole = whole && there;
     if (!whole)

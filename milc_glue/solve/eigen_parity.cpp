@@ -1,4 +1,5 @@
 // Eigenvectors on the other parity: D v / |D v|.
+#include "gpu_kernels/machine/backend/on_all_ranks.h"
 #include "milc_glue/api/arguments.h"
 #include "milc_glue/links/links_handle.h"
 #include "milc_glue/links/verify.h"
@@ -36,7 +37,8 @@ struct Side {
 };
 
 double size_of(Device &device, const SpinorBlock &of) {
-    const DeviceArray<double> sum(device, 1, owner);
+    const auto sum =
+        made_on_all_ranks(device, "memory for a norm", [&] { return DeviceArray<double>(device, 1, owner); });
     norm_squared(device, of, sum.data());
     return std::sqrt(sum.to_host()[0]);
 }

@@ -37,7 +37,7 @@ void milcgpu_wilson::load(Precision real, const SaidSigns &said, const std::func
     const auto as_given = std::make_shared<LinkField>(
         in_double ? std::move(given)
                   : pack_links(device(), given, statistics, geometry(), Precision::double_, 18, name_of_links).field);
-    as_given->checksum = as_given->sum_of_content();
+    device().collective("a checksum of links", [&] { as_given->checksum = as_given->sum_of_content(); });
     AskedFields asked(device());
     asked.unchanged(in_double ? *as_given : given, name_of_links);
     asked.must_hold();

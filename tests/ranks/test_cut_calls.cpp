@@ -128,3 +128,33 @@ TEST_CASE("calls on lattices that are cut, over ranks and emulated: fields and n
         }
     }
 }
+
+TEST_CASE("if one allocation of a call fails on one rank alone, the call ends with one status on all ranks",
+          "[ranks][cut][calls][faults]") {
+    const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
+    const WholeFields &whole = fields_of(cut.whole);
+    std::vector<std::string> ends(2);
+    const auto work = [&](Here &here, Ending &) {
+        World w(here.context, whole, here.places);
+        milcgpu::Device &device = *here.context->device;
+        for (const Call &call : calls())
+            // Each time a later allocation fails, until all succeed. The later ones of many are sampled.
+            for (int after = 0; !(call.traits & Call::alone); after += long_tests() ? 1 : 1 + after / 2) {
+                w.start_again();
+                const BoundCall with = call.with(w);
+                device.inject(here.rank() == 1 ? milcgpu::Fault::allocation : milcgpu::Fault::none, after);
+                const milcgpu_status status = with.run();
+                ends[here.rank()] += milcgpu::format("%s %d: %d\n", call.name().c_str(), after, status);
+                const milcgpu::Fault left = here.context->ranks->gathered("test", device.planted())[1];
+                device.inject(milcgpu::Fault::none);
+                w.drop_made();
+                if (left == milcgpu::Fault::none)
+                    continue;
+                if (status != MILCGPU_OK)
+                    throw milcgpu::Error(static_cast<milcgpu::Status>(status), milcgpu_last_error());
+                break;
+            }
+    };
+    CHECK(all_well(on_cut(fields_on(cut.whole, false), cut, Backend::host, work)));
+    CHECK(ends[0] == ends[1]);
+}

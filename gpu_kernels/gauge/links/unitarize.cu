@@ -174,7 +174,8 @@ uint64_t unitarize(Device &device, const WideBox &box, const LinkField &v, const
                    const LinkField *y, const LinkField &w, bool last_use_of_v) {
     const SitesAndParts work = box.work(4);
     const Geometry &geometry = box.box();
-    const DeviceArray<uint64_t> count(device, 1, "unitarization");
+    DeviceArray<uint64_t> count;
+    queue_of(device).collective("memory for a count of links", [&] { count = {device, 1, "unitarization"}; });
     queue_of(device).fill_zero(count.data(), count.bytes());
     for_real(v.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
