@@ -193,14 +193,17 @@ TEST_CASE("mpi: MILC's own GPU switches over ranks have the numbers of one rank"
 TEST_CASE("mpi: if a rank of MILC's job is lost, the plugin ends all of them with a message", "[ranks][mpi][plugin]") {
     NEED_MPI;
     // At the head of a call the time limit is 60 times as long.
-    with_each_mpi({2}, "lost", "MILCGPU_TIMEOUT=0.05", [](const Run &r, int ranks) {
+    for (const Mpi &mpi : mpis()) {
+        Run r = run(mpi, 2, "lost", "MILCGPU_TIMEOUT=0.05");
+        if (r.count("milcgpu_context_create: the start") > 0) // took longer: the host is busy
+            r = run(mpi, 2, "lost", "MILCGPU_TIMEOUT=0.8");
         CHECK(r.status != 0);
         CHECK(r.count("ended: a decision: answers of all ranks, rank ") >= 1);
-        CHECK(r.count("messages with rank " + std::to_string(ranks - 1)) >= 1);
+        CHECK(r.count("messages with rank 1") >= 1);
         CHECK(r.count("MILC cannot go on: all ranks end") >= 1);
         CHECK(r.count("the job should have ended") == 0);
         CHECK(r.seconds < 60);
-    });
+    }
 }
 
 TEST_CASE("mpi: if one rank alone ends MILC's run after an error, all end 5 s later with the certificate",
