@@ -222,17 +222,17 @@ TEST_CASE("gauge force in slices of the lattice has the same bits", "[forces][sa
             Fields<double> fields(lattice, backend);
             fields.set_links(reference::near_unit_gauge(lattice, 0.3, 48));
             Gauge whole;
-            for (const int times : {0, 1, 2}) {
+            for (const size_t slice : {size_t(0), size_t(64), size_t(128)}) {
                 fields.device.fill_zero(fields.h.block(0, 0), fields.h.bytes());
                 GaugeForceSpace space(fields.device, fields.on, Precision::double_, rough_loops);
-                REQUIRE(space.slice == fields.on.sites(0));
-                if (times > 0)
-                    space.slice = times * fields.on.sites(0) / shape[3];
+                REQUIRE(space.slice >= size_t(fields.on.sites(0)));
+                if (slice > 0)
+                    space.slice = slice;
                 gauge_force(fields.device, fields.on, fields.u, rough_loops, 1, fields.h, space);
                 const Gauge found = fields.momenta_now();
-                if (times == 0)
+                if (slice == 0)
                     whole = found;
-                CAPTURE(name(backend), shape[0], shape[1], shape[2], shape[3], times);
+                CAPTURE(name(backend), shape[0], shape[1], shape[2], shape[3], slice);
                 CHECK(reference::relative_difference(found, whole) == 0);
             }
         }

@@ -80,11 +80,11 @@ struct LoopCoefficients {
 
 // H <- TA(H - factor U_mu(x) sum c P), P over the paths from x+mu back to x that close a loop with U_mu(x), 48 a link.
 // factor: eps beta / 3. On a cut lattice u is on the wide box, with reach() layers of its margin filled, and momenta
-// are on the box. Memory: 28 matrices an even site of the wide box, and unless there are only plaquettes, 28 an even
-// site of a time slice, or up to 1.1 GB (double).
+// are on the box. Memory: 28 matrices an even site of the wide box, and up to 1.1 GB (double) more unless there are
+// only plaquettes.
 struct GaugeForceSpace {
     Precision precision;
-    int slice; // even sites of the time slices that rests have memory for; it may be set to fewer time slices
+    size_t stride, slice; // number of even sites that pieces and rests have memory for
     DeviceArray<unsigned char> pieces, rests;
     GaugeForceSpace(Device &, const WideBox &, Precision, const LoopCoefficients &);
     size_t bytes() const { return pieces.bytes() + rests.bytes(); }

@@ -17,14 +17,13 @@
 // These are products an even site, together 260: 130 a site, while the path by path sum of 48 paths a link takes 724.
 // Each link belongs to one even site, so no two threads add to one result.
 //
-// One thread an even site and first step (1), pair of steps (2), link (3). Steps 2 and 3 take some time slices after
-// the other, so that R takes little memory. Matrices an even site, at the least: 1 reads 8, writes 28; 2 reads 28,
-// writes 28; 3 reads 28 and 8, and 8 momenta, which it writes.
+// One thread an even site and first step (1), pair of steps (2), link (3). Steps 2 and 3 go through the lattice in
+// slices, so that R takes little memory. Matrices an even site, at the least: 1 reads 8, writes 28; 2 reads 28, writes
+// 28; 3 reads 28 and 8, and 8 momenta, which it writes.
 //
 // Step 2 loads 360 matrices an even site, and the caches' bandwidth takes most of the time of the force. Threads at the
 // same odd site y = x+b with the same a share Q_-c,a(y+c): they are in one block, as the warps for the same y and
-// successive b, and find in its L1 cache what another thread has loaded. Of two steps, b is the one in space, if there
-// is one: then y is in the time slice of x.
+// successive b, and find in its L1 cache what another thread has loaded.
 #include "gpu_kernels/gauge/forces/momentum_view.h"
 #include "gpu_kernels/gauge/forces/steps.h"
 
@@ -33,10 +32,9 @@ namespace milcgpu {
 namespace {
 
 constexpr int pairs = steps * (steps - 1) / 2;
-constexpr int slice_sites = 1 << 18; // most even sites of a slice of several time slices: 1.1 GB of R in double
+constexpr int slice_sites = 1 << 18; // even sites: 1.1 GB of R in double
 
-constexpr int time_ahead = 2 * 3, in_space = time_ahead * (time_ahead - 1) / 2; // the step; pairs of steps in space
-MILCGPU_HD int slot_of(int a, int b) { return a * (15 - a) / 2 + b - a - 1; }   // for the pair a < b
+MILCGPU_HD int slot_of(int a, int b) { return a * (15 - a) / 2 + b - a - 1; } // for the pair a < b
 
 // The site of a parity and the part of its work that a thread has: 32 sites a warp, and the parts of 32 sites one after
 // the other.
@@ -54,15 +52,6 @@ struct SitesOfParity {
     }
 };
 
-size_t padded(int sites) { return (sites + 63) / 64 * size_t(64); }
-
-// Even sites of as many time slices as have at most `most` of them, at least one time slice. If a time slice has an odd
-// number of sites, all sites of the box.
-int slice_of(const Geometry &geometry, int most) {
-    const int times = geometry.lattice().extent[3], a_slice = geometry.volume() / times;
-    return a_slice % 2 != 0 ? geometry.sites(0) : a_slice / 2 * std::clamp(2 * most / a_slice, 1, times);
-}
-
 template <Precision p> using MatrixOf = Matrix<typename LinkReal<p>::Real>;
 
 // Q or R: 28 matrices a site
@@ -73,12 +62,7 @@ template <Precision p> struct Pairs {
         const MatrixOf<p> m = slots.load(0, stored ? slot_of(a, b) : slot_of(b, a), i);
         return stored ? m : adjoint(m);
     }
-    MILCGPU_HD void store(int a, int b, int i, const MatrixOf<p> &m) const {
-        if (a < b)
-            slots.store(0, slot_of(a, b), i, m);
-        else
-            slots.store(0, slot_of(b, a), i, adjoint(m));
-    }
+    MILCGPU_HD void store(int a, int b, int i, const MatrixOf<p> &m) const { slots.store(0, slot_of(a, b), i, m); }
 };
 
 template <Precision p> struct MakePieces {
@@ -108,28 +92,21 @@ template <Precision p> struct CloseLoops {
     SitesOfParity work;
     Pairs<p> pieces, rests;
     Real plaquette, rectangle, bent;
-    int odd_sites, slice_first, time_slice; // time_slice: sites of a parity; 0 if the slice is the whole box
+    int odd_sites, slice_first, slice_count;
 
     MILCGPU_HD void operator()(int thread) const {
         const SitesOfParity::Item item = work.item(thread);
         if (!item.valid)
             return;
-        // Both steps in space; a in time; both in time, for which y is in the time slice before x.
-        const bool in_time = item.part == pairs - 1;
-        int a = 0, b = item.part + 1;
-        if (in_time) {
-            a = time_ahead, b = opposite(time_ahead);
-        } else if (item.part >= in_space) {
-            a = time_ahead + (item.part - in_space) / time_ahead, b = (item.part - in_space) % time_ahead;
-        } else {
-            for (; b >= time_ahead; ++a)
-                b -= time_ahead - 2 - a;
-        }
-        const int odd = work.first + item.i - (in_time ? time_slice : 0);
-        const Site other = lattice.site(1, odd < 0 ? odd + odd_sites : odd), x = walk(lattice, other, opposite(b));
+        int a = 0, b = item.part + 1; // of slot `part`
+        for (; b >= steps; ++a)
+            b -= steps - 2 - a;
+        const int odd = work.first + item.i;
+        const Site other = lattice.site(1, odd < odd_sites ? odd : odd - odd_sites),
+                   x = walk(lattice, other, opposite(b));
         const int i = x.index() - slice_first;
         const bool straight = b == opposite(a);
-        if ((straight && rectangle == 0) || !inner.has(x, 1))
+        if (i < 0 || i >= slice_count || (straight && rectangle == 0) || !inner.has(x, 1))
             return;
         const Real around = straight ? rectangle : bent;
         const Site ahead = walk(lattice, x, a);
@@ -223,21 +200,25 @@ void run(Device &device, const WideBox &box, const LinkField &u, const LoopCoeff
                bent = static_cast<Real>(sign * c.bent);
     const Lattice &lattice = geometry.lattice();
     const MatrixView<p> links(u);
-    const Pairs<p> pieces{ScratchView<p>(space.pieces.data(), padded(even), pairs)},
-        rests{ScratchView<p>(space.rests.data(), padded(space.slice), pairs)};
+    const Pairs<p> pieces{ScratchView<p>(space.pieces.data(), space.stride, pairs)},
+        rests{ScratchView<p>(space.rests.data(), space.slice, pairs)};
     const SitesOfParity all{0, even, steps - 1};
     launch(device, all.threads(), MakePieces<p>{lattice, all, links, pieces, straight}, "pieces of loops");
-    const int slice = alone ? even : space.slice,
-              time_slice = slice < even ? geometry.volume() / lattice.extent[3] / 2 : 0;
+    const int slice = alone ? even : static_cast<int>(space.slice);
     for (int first = 0; first < even; first += slice) {
         const int count = std::min(slice, even - first);
-        const SitesOfParity a_link{first, count, steps},
-            a_pair{first, first + count == even ? odd - first : count, pairs};
-        if (!alone)
-            launch_bounded<128, 4>(device, a_pair.threads(),
-                                   CloseLoops<p>{lattice, inner, a_pair, pieces, rests, plaquette, rectangle, bent, odd,
-                                                 first, time_slice},
-                                   "close loops");
+        const SitesOfParity a_link{first, count, steps};
+        if (!alone) {
+            // The odd sites adjacent to the slice; they begin one time slice before it.
+            const int time_slice = geometry.volume() / lattice.extent[3] / 2 + 1;
+            const int beside = std::min(count + 2 * time_slice, odd),
+                      from = count + 2 * time_slice < odd ? first - time_slice : 0;
+            const SitesOfParity a_pair{from < 0 ? from + odd : from, beside, pairs};
+            launch_bounded<128, 4>(
+                device, a_pair.threads(),
+                CloseLoops<p>{lattice, inner, a_pair, pieces, rests, plaquette, rectangle, bent, odd, first, count},
+                "close loops");
+        }
         launch(device, a_link.threads(),
                AddGaugeForce<p>{lattice, inner, a_link, links, pieces, rests, MomentumView<p>(momenta), plaquette,
                                 static_cast<Real>(factor), alone, straight},
@@ -248,10 +229,10 @@ void run(Device &device, const WideBox &box, const LinkField &u, const LoopCoeff
 } // namespace
 
 GaugeForceSpace::GaugeForceSpace(Device &device, const WideBox &box, Precision p, const LoopCoefficients &c)
-    : precision(p), slice(slice_of(box.wide(), slice_sites)),
-      pieces(device, pairs * padded(box.wide().sites(0)) * link_bytes(p, 18), "gauge force") {
+    : precision(p), stride((box.wide().most_sites() + 63) / 64 * size_t(64)),
+      slice(std::min<size_t>(stride, slice_sites)), pieces(device, pairs * stride * link_bytes(p, 18), "gauge force") {
     if (c.rectangle != 0 || c.bent != 0)
-        rests = {device, pairs * padded(slice) * link_bytes(p, 18), "gauge force"};
+        rests = {device, pairs * slice * link_bytes(p, 18), "gauge force"};
 }
 
 double gauge_force_bytes(Precision p, const LoopCoefficients &c) {
