@@ -77,13 +77,14 @@ int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
 /* All threads call part(what, from, to) for pieces of 0 ... n - 1. Returns the results of `part`, or-ed; -1: not done,
  * because a setting forbids it. */
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what);
-/* begin_work: other threads call part(what, from, to) for pieces of 0 ... n - 1, while this one waits for the GPU. NULL:
- * none can. end_work: this thread joins in, and waits until all is done. `part` must not call the plugin. */
-void *milcgpu_plugin_begin_work(size_t n, int (*part)(void *, size_t, size_t), void *what);
-void milcgpu_plugin_end_work(void *work);
 /* The same, as a call of this routine. 0: not done, because routines are not offloaded now. */
 int milcgpu_plugin_routine_by_all_threads(milcgpu_routine routine, size_t n, int (*part)(void *, size_t, size_t),
                                           void *what);
+/* begin_work: other threads call part(what, from, to) for pieces of 0 ... n - 1, while this one waits for the GPU. It
+ * returns NULL if no thread can be started. `part` must not call the plugin. end_work frees `work`. all: 1: this thread
+ * does pieces, too, and waits until all are done; 0: it waits only for the pieces that have begun. */
+void *milcgpu_plugin_begin_work(size_t n, int (*part)(void *, size_t, size_t), void *what);
+void milcgpu_plugin_end_work(void *work, int all);
 /* Returns 1 if routines are offloaded; 0 if MILC runs by itself (MILCGPU_OFF, or an error that was logged); -1 if there
  * was no memory, which was logged: the start can be retried. */
 int milcgpu_plugin_start(const milcgpu_milc *milc);
@@ -211,7 +212,7 @@ typedef struct {
      * last eigenvector of other links would not help it. NULL, or count 0: none are computed. */
     const milcgpu_plugin_eigenvectors *eigenvectors;
     int one_by_one;   /* 1: several sources are solved one by one; 0: in the fastest way for this tolerance */
-    int limit_of_all; /* 1: max_iterations is for all starts together. Each continues from the solution before it */
+    int limit_of_all; /* 1: max_iterations limits all starts together. Each continues from the solution before it */
 } milcgpu_plugin_solve_call;
 
 /* M x = b for n sources, by MILC's solves of M^dag M on the even sites and then on the odd ones: M^dag b is computed

@@ -11,14 +11,14 @@ namespace milcgpu {
 class IdleThreads {
   public:
     explicit IdleThreads(int threads) : threads_(threads) {} // at most, beside this one
-    ~IdleThreads();                                          // drops the pieces that no thread has begun
+    ~IdleThreads(); // drops the pieces that no thread has begun, and waits for the others
     IdleThreads(const IdleThreads &) = delete;
     IdleThreads &operator=(const IdleThreads &) = delete;
 
-    // Starts threads that call piece(k) for k in [0, n), once. piece() must not throw. Returns false if it has begun
-    // already or no thread can be started.
+    // Starts threads that call piece(k) once for each k in [0, n). piece() must not throw. Returns false, without
+    // effect, if threads work already, or if none can be started. Do not call it after end().
     bool begin(size_t n, std::function<void(size_t)> piece);
-    bool has_begun() const { return leader_.joinable(); }
+    bool has_begun() const { return leader_.joinable(); } // until end()
     // Does the pieces that are left, with this thread as well, and waits for the other threads.
     void end();
 

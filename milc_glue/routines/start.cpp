@@ -266,9 +266,9 @@ int refused(Plugin &p, const std::string &why) {
     return 0;
 }
 
-// All threads call part(what, from, to) for pieces of 0 ... n - 1. Returns the results, or-ed.
 constexpr size_t most_pieces = 256; // enough for the threads of a host, if records are few and large
 
+// All threads call part(what, from, to) for pieces of 0 ... n - 1. Returns the results, or-ed.
 int in_pieces(size_t n, int (*part)(void *, size_t, size_t), void *what) {
     constexpr size_t most = 2048;
     const size_t piece = std::clamp(n / most_pieces, size_t{1}, most);
@@ -339,9 +339,9 @@ void *milcgpu_plugin_begin_work(size_t n, int (*part)(void *, size_t, size_t), v
     });
     return work.release();
 }
-void milcgpu_plugin_end_work(void *work) {
+void milcgpu_plugin_end_work(void *work, int all) {
     const std::unique_ptr<IdleThreads> threads(static_cast<IdleThreads *>(work));
-    if (threads)
+    if (threads && all)
         threads->end();
 }
 

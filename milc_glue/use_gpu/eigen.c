@@ -239,11 +239,11 @@ static void begin_drawing(drawing *d) {
         d->copies[i] = lattice[d->first + i].site_prn;
     d->work = milcgpu_plugin_begin_work(d->sites, draw_copies, d);
 }
-/* take: the sites get the generators. Otherwise they stay as they were. */
+/* take: the sites get the generators of the copies. Otherwise theirs stay as they were, for MILC's own solver. */
 static void end_drawing(drawing *d, int take) {
     const int drawn = d->work != NULL;
     size_t i;
-    milcgpu_plugin_end_work(d->work);
+    milcgpu_plugin_end_work(d->work, take);
     if (take && drawn)
         for (i = 0; i < d->sites; i++)
             lattice[d->first + i].site_prn = d->copies[i];

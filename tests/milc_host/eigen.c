@@ -112,6 +112,21 @@ static void compare_values(void) {
     GIVE_BACK(fn);
 }
 
+static void first_random_numbers(void) {
+    size_t i;
+    for (i = 0; i < sites_on_node; i++)
+        lattice[i].site_prn.state = i, lattice[i].site_prn.drawn = 0;
+}
+
+/* MILC draws random numbers on the vectors' sites alone, and none for vectors that it has. */
+static void solve_on_odd_sites(void) {
+    ks_eigen_param p = param.eigen_param;
+    p.parity = ODD, p.Nvecs_in = 3;
+    first_random_numbers();
+    ks_eigensolve_Kalkreuter_Ritz(eigVec, eigVal, &p, 1);
+    check(drawn(EVEN) == 0 && drawn(ODD) == 3 * (n - 3), "random numbers of odd sites", drawn(ODD));
+}
+
 /* Any routine that reads eigVec finds it filled on both parities, whichever reads first. */
 static void read_first(imp_ferm_links_t *fn) {
     char tag[] = "DENSITY(0)";
@@ -138,11 +153,6 @@ static void read_first(imp_ferm_links_t *fn) {
 #ifndef MILC_HOST_MASTER
 void __real_f_meas_current(int, int, int, quark_invert_control *, Real *, Real *, imp_ferm_links_t **, Real *,
                            char (*)[MAXFILENAME]);
-static void first_random_numbers(void) {
-    size_t i;
-    for (i = 0; i < sites_on_node; i++)
-        lattice[i].site_prn.state = i, lattice[i].site_prn.drawn = 0;
-}
 /* Currents of one mass, with noise and with the eigenvectors, by both sides with the same random numbers. */
 static void try_currents(imp_ferm_links_t *fn, int are_new) {
     enum { nrand = 2, thinning = 2 };
@@ -229,7 +239,6 @@ void try_eigen(const char *fault, const char *what) {
     double even[n], odd[n], again[n];
     eigen_residual none[n];
     int k, count = n, iterations, reloaded;
-    size_t i;
     fn_links_t *fn;
     fill_gauge_field(600);
     fill_action(&fn_links->ap, &fn_links->aph);
@@ -238,8 +247,7 @@ void try_eigen(const char *fault, const char *what) {
     param.eigen_param = (ks_eigen_param){n, 0, tolerance, 0.3, 100, 10, 20, EVEN};
     make_room();
     reload_ks_eigen(FRESH, NULL, &count, eigVal, eigVec, NULL, 1);
-    for (i = 0; i < sites_on_node; i++)
-        lattice[i].site_prn.state = i, lattice[i].site_prn.drawn = 0;
+    first_random_numbers();
     fn = LINKS_OF(fn_links, 0);
     if (twisted) {
         fn->phase->bdry_phase[TUP] = 1;
@@ -274,6 +282,7 @@ void try_eigen(const char *fault, const char *what) {
     if (strcmp(what, "readers") == 0) {
         Real none_there = 0;
         void *first[1];
+        solve_on_odd_sites();
         read_first(fn);
         ks_eigensolve_Kalkreuter_Ritz(eigVec, eigVal, &param.eigen_param, 1);
         first[0] = eigVec[0];
