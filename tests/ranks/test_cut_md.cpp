@@ -212,6 +212,26 @@ TEST_CASE("no step on a cut lattice takes fewer layers of the neighbours' links 
     }
 }
 
+TEST_CASE("gauge force in slices of a wide box has the same bits", "[cut][md][forces]") {
+    Layers on;
+    const LoopCoefficients c{0.8, -0.3, 0.45};
+    const LinkField u = on.with(c.reach());
+    double whole = 0;
+    for (const size_t slice : {size_t(0), size_t(64), size_t(192)}) {
+        on.device.fill_zero(on.h.block(0, 0), on.h.bytes());
+        GaugeForceSpace space(on.device, on.box, Precision::double_, c);
+        REQUIRE(space.slice >= size_t(on.box.wide().sites(0)));
+        if (slice > 0)
+            space.slice = slice;
+        gauge_force(on.device, on.box, u, c, 1, on.h, space);
+        const double found = momentum_action(on.device, on.geometry, on.h);
+        if (slice == 0)
+            whole = found;
+        CAPTURE(slice);
+        CHECK(found == whole);
+    }
+}
+
 namespace {
 
 const Cut two_ranks{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
