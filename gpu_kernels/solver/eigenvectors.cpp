@@ -88,10 +88,10 @@ size_t VectorLook::bytes(const Geometry &geometry, int most) {
 }
 
 std::vector<VectorLook::Seen> VectorLook::at(const NormalOperator &A, int n, const double *values) {
-    for (int k = 0, together = A.takes_several() ? n : 1; k < n; k += together) {
+    for (int k = 0, several = A.takes_several() ? n : 1; k < n; k += several) {
         HalfCall call;
-        call.out = av_.block().from(k).first(together), call.x = v_.block().from(k).first(together);
-        apply(device_, A, call, between_.block().from(k).first(together), Epilogue::normal);
+        call.out = av_.block().from(k).first(several), call.x = v_.block().from(k).first(several);
+        apply(device_, A, call, between_.block().from(k).first(several), Epilogue::normal);
     }
     for (int k = 0; k < n; ++k) {
         norm_squared(device_, v_[k], sums_.data() + k);

@@ -18,8 +18,8 @@
 
 namespace milcgpu {
 
-// Looks at vectors of A, which has shift 0, in double: up to `together` at once, because D of several vectors reads the
-// links once. Bytes a site of a parity and vector: 9 spinors, and the links of two D for all.
+// Computes Rayleigh quotients and residuals of vectors in double, for an A of shift 0. It takes up to `together`
+// vectors at once, because D of several vectors reads the links once.
 class VectorLook {
   public:
     static constexpr int together = 4;
@@ -27,7 +27,7 @@ class VectorLook {
         double norm, value, residual; // |v|, the Rayleigh quotient l, |A v - l v| / |v|
     };
     VectorLook(Device &, const NormalOperator &A, int most = together);
-    static size_t bytes(const Geometry &, int most);      // of room for `most` vectors
+    static size_t bytes(const Geometry &, int most);      // memory for `most` vectors
     SpinorBlock operator[](int k) const { return v_[k]; } // where the caller puts vector k
     SpinorBlock first(int n) const { return v_.block().first(n); }
     // Looks at the first n. values: l for the residuals, in place of the Rayleigh quotients.
@@ -41,8 +41,8 @@ class VectorLook {
 
 class Eigenvectors {
   public:
-    // Room for `count` vectors on the sites of `of`, in groups of up to group_size. looks_at: how many look() takes
-    // together. Throws Error(no_memory), Error(bad_argument).
+    // Room for `count` vectors on the sites of `of`, in groups of up to group_size. looks_at: how many vectors
+    // look() takes at once. Throws Error(no_memory), Error(bad_argument).
     Eigenvectors(Device &, const NormalOperator &of, Precision, int count, int looks_at = VectorLook::together);
 
     int count() const { return static_cast<int>(values.size()); }
@@ -58,10 +58,9 @@ class Eigenvectors {
     // Sets vector k to `from` / |from|, computed in double, and its value and residual as below. A vector whose norm is
     // 1 to rounding keeps its bits.
     void load(int k, const SpinorBlock &from, const NormalOperator &A);
-    // Sets values and residuals of `count` vectors from A, in double: the Rayleigh quotient, and |A v - l v| for |v| =
-    // 1.
+    // Sets values and residuals of `count` vectors from A, in double: the Rayleigh quotient l, and |A v - l v| / |v|.
     void look_at(int first, int count, const NormalOperator &A);
-    // Looks at the vectors with these numbers.
+    // The same for the vectors with these numbers, without setting anything.
     std::vector<VectorLook::Seen> look(const std::vector<int> &numbers, const NormalOperator &A) const;
     // Empty if the vectors belong to A: |A v - l v| of a few of them has not changed and is small enough. Else the
     // reason why not.

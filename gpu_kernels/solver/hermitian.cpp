@@ -11,7 +11,7 @@ namespace {
 
 using Number = Complex<double>;
 constexpr int few_rows = 64;   // fewer are done by one thread
-constexpr int few_threads = 4; // for reflections of rows shorter than long_rows, each of which takes 50 us
+constexpr int few_threads = 4; // for fewer than long_rows rows: a reflection takes 50 us, and waits for every thread
 constexpr int long_rows = 1024;
 constexpr int most_sweeps = 60; // of QL for one eigenvalue; 1 to 3 are usual
 constexpr int lanes = 8;        // numbers that a loop computes at once
@@ -38,7 +38,7 @@ struct Tridiagonal {
     std::vector<Reflection> reflections;
 };
 
-// row -= v conj(w) + w conj(v), with v and w of this row outside of conj, from component `from` on
+// A row of a -= v w^dag + w v^dag: v and w are the vectors' components of this row, vs and ws the vectors.
 void update_row(double *__restrict re, double *__restrict im, Number v, Number w, const Parts &vs, const Parts &ws,
                 int from, int to) {
     const double *const vr = vs.re.data(), *const vi = vs.im.data(), *const wr = ws.re.data(), *const wi = ws.im.data();
@@ -63,8 +63,8 @@ Number product(const double *re, const double *im, const Parts &vs, int from, in
     return sum;
 }
 
-// One pass over the matrix for each reflection: a row takes the update by the last reflection, and is then multiplied
-// by the vector of the next one. That vector is a column of the updated matrix, which is updated first.
+// One pass over the matrix for each reflection: each row is updated by the previous reflection, and then multiplied by
+// the vector of the present one. This vector is a column of the updated matrix, so this column is updated first.
 Tridiagonal tridiagonal(const std::vector<Number> &lower, int m) {
     const int pitch = blocks_of(m) * lanes;
     Parts a(size_t(m) * pitch);
@@ -181,7 +181,7 @@ std::vector<double> rows_of(const std::vector<Rotation> &rotations, int first, i
     return rows;
 }
 
-// `lanes` vectors at once, [component][vector], reflected from the last reflection to the first.
+// Applies the reflections to `lanes` vectors at once, [component][vector]. The last reflection comes first.
 void reflect(const std::vector<Reflection> &reflections, Parts &x, int m) {
     for (int n = m - 2; n >= 0; --n) {
         const Reflection &r = reflections[n];

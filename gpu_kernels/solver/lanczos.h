@@ -48,7 +48,7 @@ inline Precision precision_of_lanczos(Precision stored) {
 // blocks in the precision of A, and little more.
 struct LanczosPlan {
     int count, basis;
-    int looks_at; // vectors in double at once, for their residuals
+    int looks_at; // number of vectors whose residuals are computed at once
     size_t bytes;
 };
 LanczosPlan lanczos_plan(const Device &, const Geometry &, const LanczosLimits &);

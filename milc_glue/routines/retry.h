@@ -61,8 +61,8 @@ class Retry {
     bool reloaded_ = false; // links were loaded again in this call
 };
 
-// The starts of a call whose max_iterations may be for all of them together (limit_of_all). It changes the limits of
-// `call` to those of the next start.
+// Starts of a call with limit_of_all, whose max_iterations limits all starts together. Sets max_restarts of `call` to
+// 1, and max_iterations to what is left for the next start. Other calls stay as they are, and have one start here.
 template <class Call> class Starts {
   public:
     explicit Starts(Call &call) : call_(call), limit_(call.max_iterations) {

@@ -16,21 +16,22 @@ constexpr const char *owner = "an eigenvector";
 // Vectors of one parity in double.
 struct Side {
     Operator of;
+    int most; // vectors at once
     VectorLook v;
-    Side(Device &device, milcgpu_links &links, int parity, int most)
-        : of(full_operator(links, parity)), v(device, *of, most) {}
-    // Takes vectors from number `first` on, as many as fit. Returns how many.
+    Side(Device &device, milcgpu_links &links, int parity, int at_once)
+        : of(full_operator(links, parity)), most(at_once), v(device, *of, at_once) {}
+    // Copies the vectors from number `first` on, as many as there is room for. Returns how many.
     int take(Device &device, const Eigenvectors &set, int first, int count) const {
-        const int n = std::min(VectorLook::together, count - first);
+        const int n = std::min(most, count - first);
         for (int k = 0; k < n; ++k)
             convert_spinor(device, set[first + k], v[k], 1, nullptr);
         return n;
     }
     // to = D v, for as many vectors as `to` has
     void half(Device &device, const SpinorBlock &to) const {
-        for (int k = 0, together = of->takes_several() ? to.sources : 1; k < to.sources; k += together) {
+        for (int k = 0, several = of->takes_several() ? to.sources : 1; k < to.sources; k += several) {
             HalfCall call;
-            call.in = v.first(to.sources).from(k).first(together), call.out = to.from(k).first(together);
+            call.in = v.first(to.sources).from(k).first(several), call.out = to.from(k).first(several);
             of->apply_half(device, call, Epilogue::plain);
         }
     }

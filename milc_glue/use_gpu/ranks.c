@@ -109,7 +109,7 @@ static void give_communicators_back(void) {}
  * MPI_Init, and a thread that starts a GPU calls them all the time. */
 void __wrap_initialize_machine(int *argc, char ***argv) {
 #ifdef OPEN_MPI /* without mpirun, version 4 would start a daemon for MPI_Comm_spawn, which MILC does not call */
-    extern int setenv(const char *, const char *, int); /* ISO C has no declaration of it */
+    extern int setenv(const char *, const char *, int); /* the headers of ISO C do not declare it */
     setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
 #endif
     milcgpu_original(initialize_machine)(argc, argv);

@@ -29,7 +29,8 @@ template <class Body> void for_each_on_host(int n, bool several, const Body &bod
 constexpr int all_threads = 1 << 20;
 // Runs `work` within one parallel region, whose threads run the loops that `work` starts by share_among_threads().
 // Between loops they spin for about 30 us before they sleep: waking a thread takes 20 to 50 us, as long as D on 8^4.
-// Any other parallel loop in `work` runs on one thread. most: threads; a thread that other programs delay delays all.
+// Any other parallel loop in `work` runs on one thread. Uses at most `most` threads: each loop waits for its slowest
+// thread, so short loops on a busy host are faster with fewer.
 void with_threads_awake(const std::function<void()> &work, int most = all_threads);
 
 // From here on, threads that wait at the end of a parallel loop, or for the next one, sleep. Without this they spin,
