@@ -289,6 +289,8 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
         if (!basis.add(w, v))
             break;
     }
+    if (given > 0)
+        limits.start->free_scratch(); // the plan has memory for one look
     draw();
     using More = Restarts::More;
     int largest = 0, taken = 0; // taken: vectors kept at the last restart; those behind the basis are filtered again
