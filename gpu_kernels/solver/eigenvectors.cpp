@@ -39,8 +39,8 @@ constexpr double of_value = 0.01,
 
 int Eigenvectors::group_size() { return most_dense; }
 
-Eigenvectors::Eigenvectors(Device &device, const NormalOperator &of, Precision precision, int count, int looks_at)
-    : device_(device), geometry_(of.geometry()), parity_(of.parity()), precision_(precision), looks_at_(looks_at) {
+Eigenvectors::Eigenvectors(Device &device, const NormalOperator &of, Precision precision, int count)
+    : device_(device), geometry_(of.geometry()), parity_(of.parity()), precision_(precision) {
     if (count < 1 || of.components() != 1 || of.sign() < 0)
         throw Error(Status::bad_argument, format("%d eigenvectors: at least 1, of staggered fermions", count));
     grow(count);
@@ -111,14 +111,17 @@ std::vector<VectorLook::Seen> VectorLook::at(const NormalOperator &A, int n, con
     return seen;
 }
 
-std::vector<VectorLook::Seen> Eigenvectors::look(const std::vector<int> &numbers, const NormalOperator &A) const {
-    if (!look_)
-        device_.collective("memory for eigenvectors",
-                           [&] { look_ = std::make_unique<VectorLook>(device_, A, looks_at_); });
+std::vector<VectorLook::Seen> Eigenvectors::look(const std::vector<int> &numbers, const NormalOperator &A,
+                                                 int together) const {
+    if (!look_ || look_->most() < together)
+        device_.collective("memory for eigenvectors", [&] {
+            look_.reset();
+            look_ = std::make_unique<VectorLook>(device_, A, together);
+        });
     std::vector<VectorLook::Seen> all;
     while (all.size() < numbers.size()) {
         const int *const which = &numbers[all.size()];
-        const int n = std::min(looks_at_, static_cast<int>(numbers.size() - all.size()));
+        const int n = std::min(together, static_cast<int>(numbers.size() - all.size()));
         for (int k = 0; k < n; ++k)
             convert_spinor(device_, (*this)[which[k]], (*look_)[k], 1, nullptr);
         const std::vector<VectorLook::Seen> seen = look_->at(A, n);
@@ -131,10 +134,10 @@ std::vector<VectorLook::Seen> Eigenvectors::look(const std::vector<int> &numbers
     return all;
 }
 
-void Eigenvectors::look_at(int first, int count, const NormalOperator &A) {
+void Eigenvectors::look_at(int first, int count, const NormalOperator &A, int together) {
     std::vector<int> numbers(count);
     std::iota(numbers.begin(), numbers.end(), first);
-    const std::vector<VectorLook::Seen> seen = look(numbers, A);
+    const std::vector<VectorLook::Seen> seen = look(numbers, A, together);
     for (int k = 0; k < count; ++k)
         values[first + k] = seen[k].value, residuals[first + k] = seen[k].residual;
 }

@@ -30,6 +30,7 @@ class VectorLook {
     static size_t bytes(const Geometry &, int most);      // memory for `most` vectors
     SpinorBlock operator[](int k) const { return v_[k]; } // where the caller puts vector k
     SpinorBlock first(int n) const { return v_.block().first(n); }
+    int most() const { return v_.sources(); }
     // Looks at the first n. values: l for the residuals, in place of the Rayleigh quotients.
     std::vector<Seen> at(const NormalOperator &A, int n, const double *values = nullptr);
 
@@ -41,9 +42,9 @@ class VectorLook {
 
 class Eigenvectors {
   public:
-    // Room for `count` vectors on the sites of `of`, in groups of up to group_size. looks_at: how many vectors
-    // look() takes at once. Throws Error(no_memory), Error(bad_argument).
-    Eigenvectors(Device &, const NormalOperator &of, Precision, int count, int looks_at = VectorLook::together);
+    // Room for `count` vectors on the sites of `of`, in groups of up to group_size. Throws Error(no_memory),
+    // Error(bad_argument).
+    Eigenvectors(Device &, const NormalOperator &of, Precision, int count);
 
     int count() const { return static_cast<int>(values.size()); }
     int parity() const { return parity_; }
@@ -59,9 +60,11 @@ class Eigenvectors {
     // 1 to rounding keeps its bits.
     void load(int k, const SpinorBlock &from, const NormalOperator &A);
     // Sets values and residuals of `count` vectors from A, in double: the Rayleigh quotient l, and |A v - l v| / |v|.
-    void look_at(int first, int count, const NormalOperator &A);
+    // together: vectors at once, which take memory until free_scratch().
+    void look_at(int first, int count, const NormalOperator &A, int together = 1);
     // The same for the vectors with these numbers, without setting anything.
-    std::vector<VectorLook::Seen> look(const std::vector<int> &numbers, const NormalOperator &A) const;
+    std::vector<VectorLook::Seen> look(const std::vector<int> &numbers, const NormalOperator &A,
+                                       int together = 1) const;
     // Empty if the vectors belong to A: |A v - l v| of a few of them has not changed and is small enough. Else the
     // reason why not.
     std::string why_not_of(const NormalOperator &A) const;
@@ -99,7 +102,6 @@ class Eigenvectors {
     Geometry geometry_;
     int parity_;
     Precision precision_;
-    int looks_at_;
     std::vector<SpinorField> groups_;
     std::vector<uint64_t> sums_; // of each vector
     mutable std::unique_ptr<VectorLook> look_;

@@ -50,7 +50,7 @@ class Basis {
     Basis(Device &device, const NormalOperator &A, Precision precision, const LanczosPlan &plan, Workspace &space)
         : device_(device), space_(space) {
         device.collective("memory for eigenvectors", [&] {
-            set_ = std::make_unique<Eigenvectors>(device, A, precision, plan.basis, plan.looks_at);
+            set_ = std::make_unique<Eigenvectors>(device, A, precision, plan.basis);
             low_ = {device, precision, A.geometry().without_ghosts(), A.parity(), owner, block};
         });
     }
@@ -282,7 +282,7 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
         convert(device, (*limits.start)[first].first(block), w);
         std::vector<int> numbers(block);
         std::iota(numbers.begin(), numbers.end(), first);
-        const std::vector<VectorLook::Seen> seen = limits.start->look(numbers, full);
+        const std::vector<VectorLook::Seen> seen = limits.start->look(numbers, full, plan.looks_at);
         report.applications += block;
         if (!std::all_of(seen.begin(), seen.end(), [&](auto &one) { return state.is_good(one.value, one.residual); }))
             damp(1);
@@ -315,7 +315,7 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
         largest = std::max(largest, basis.count());
         taken = std::min(kept, basis.count());
         basis.diagonalize(taken, v);
-        basis.set().look_at(0, taken, full);
+        basis.set().look_at(0, taken, full, plan.looks_at);
         report.applications += taken;
         ended = state.end(basis.set(), std::min(wanted, taken), taken);
         // A level that is split by less than the filter resolves is resolved once all its vectors are kept.

@@ -238,6 +238,22 @@ TEST_CASE("gauge force in slices of the lattice has the same bits", "[forces][sa
         }
 }
 
+TEST_CASE("gauge force takes smaller slices if memory is short", "[forces]") {
+    const milcgpu::Geometry geometry({16, 16, 16, 36}); // 73728 even sites
+    for (const Backend backend : backends()) {
+        milcgpu::Device device(backend, 0);
+        const auto space = [&] { return GaugeForceSpace(device, geometry, Precision::single, rough_loops); };
+        const size_t roomy = space().bytes(), before = device.used_bytes();
+        CAPTURE(name(backend), roomy);
+        CHECK(space().slice == 73728);
+        device.set_memory_limit(before + roomy - 1);
+        CHECK(space().slice == 65536);
+        device.set_memory_limit(before + roomy / 2);
+        CHECK_THROWS_AS(space(), milcgpu::Error);
+        device.set_memory_limit(0);
+    }
+}
+
 TEST_CASE("gauge action, plaquettes and Polyakov loop are the reference's", "[forces]") {
     const auto check = [](auto real, Backend backend, const reference::Lattice &lattice, const Gauge &gauge) {
         using Real = decltype(real);

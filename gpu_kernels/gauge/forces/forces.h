@@ -81,7 +81,7 @@ struct LoopCoefficients {
 // H <- TA(H - factor U_mu(x) sum c P), P over the paths from x+mu back to x that close a loop with U_mu(x), 48 a link.
 // factor: eps beta / 3. On a cut lattice u is on the wide box, with reach() layers of its margin filled, and momenta
 // are on the box. Memory: 28 matrices an even site of the wide box, and up to 1.1 GB (double) more unless there are
-// only plaquettes.
+// only plaquettes; 264 MB if memory is short.
 struct GaugeForceSpace {
     Precision precision;
     size_t stride, slice; // number of even sites that pieces and rests have memory for

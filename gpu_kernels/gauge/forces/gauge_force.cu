@@ -32,7 +32,7 @@ namespace milcgpu {
 namespace {
 
 constexpr int pairs = steps * (steps - 1) / 2;
-constexpr int slice_sites = 1 << 18; // even sites: 1.1 GB of R in double
+constexpr int slice_sites = 1 << 18, short_slice_sites = 1 << 16; // even sites: 1.1 GB and 264 MB of R in double
 
 MILCGPU_HD int slot_of(int a, int b) { return a * (15 - a) / 2 + b - a - 1; } // for the pair a < b
 
@@ -231,8 +231,17 @@ void run(Device &device, const WideBox &box, const LinkField &u, const LoopCoeff
 GaugeForceSpace::GaugeForceSpace(Device &device, const WideBox &box, Precision p, const LoopCoefficients &c)
     : precision(p), stride((box.wide().most_sites() + 63) / 64 * size_t(64)),
       slice(std::min<size_t>(stride, slice_sites)), pieces(device, pairs * stride * link_bytes(p, 18), "gauge force") {
-    if (c.rectangle != 0 || c.bent != 0)
-        rests = {device, pairs * slice * link_bytes(p, 18), "gauge force"};
+    if (c.rectangle == 0 && c.bent == 0)
+        return;
+    const auto allocate = [&] { rests = {device, pairs * slice * link_bytes(p, 18), "gauge force"}; };
+    try {
+        allocate();
+    } catch (const Error &error) {
+        if (error.status() != Status::no_memory || slice <= short_slice_sites)
+            throw;
+        slice = short_slice_sites;
+        allocate();
+    }
 }
 
 double gauge_force_bytes(Precision p, const LoopCoefficients &c) {
