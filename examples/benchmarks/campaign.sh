@@ -11,13 +11,15 @@
 #           heavy:  five heavy masses, each with its own correction of the Naik term, from the sources of 'masses'
 #           probe:  six solves of one right-hand side, four of twelve; mass 0.01, residual 1e-8. The figure is MILC's
 #                   mflops without the first solve of each kind: solves.awk
+#           eigen:  256 eigenvectors, which deflate 24 solves: corner walls of three colours at four times, masses
+#                   0.01 and 0.02, residual 1e-8
 #           The program of the others: ks_spectrum_hisq.
 # LATTICE   a file, or 'warm'
-# SLICES    how many time slices have sources, 4 if not given; for 'probe' no argument: its sources are one input. MILC
-#           reads the others slice by slice.
-# Environment: MASS, the lightest mass.
+# SLICES    how many time slices have sources, 4 if not given; for 'probe' and 'eigen' no argument: their sources are one
+#           input. MILC reads the others slice by slice.
+# Environment: MASS, the lightest mass (not of 'eigen'); VECTORS, the eigenvectors of 'eigen'.
 set -e
-[ $# = 6 ] || [ $# = 7 ] || { sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# = 6 ] || [ $# = 7 ] || { sed -n '2,20s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 part=$1 nx=$2 ny=$3 nz=$4 nt=$5 slices=${7:-4}
 [ "$6" = warm ] && lattice=warm || lattice="reload_serial $6"
 
@@ -42,16 +44,17 @@ quarks() {
     echo number_of_quarks $#
     for propagator; do printf 'propagator %d\nidentity\nop_label d\nforget_ksprop\n' $propagator; done
 }
-# T QUARK...: the pion of each quark with itself.
+# T QUARK: the pion of a quark with itself.
+pion() {
+    printf 'pair %d %d\nspectrum_request meson\nforget_corr\nr_offset 0 0 0 %d\nnumber_of_correlators 1\n' $2 $2 $1
+    echo 'correlator P5 p000 1 * 1 pion5 0 0 0 E E E'
+}
+# T QUARK...: the pion of each quark.
 pions() {
     t=$1
     shift
     echo number_of_mesons $#
-    for quark; do
-        printf 'pair %d %d\nspectrum_request meson\nforget_corr\nr_offset 0 0 0 %d\nnumber_of_correlators 1\n' \
-            $quark $quark $t
-        echo 'correlator P5 p000 1 * 1 pion5 0 0 0 E E E'
-    done
+    for quark; do pion $t $quark; done
 }
 # T: the walls of 'masses' and 'heavy'.
 walls() {
@@ -159,10 +162,39 @@ probe() {
     echo number_of_baryons 0
 }
 
-iterations=5000 restarts=20
+eigen() {
+    printf 'number_of_base_sources 4\n'
+    for quarter in 0 1 2 3; do source_of corner_wall '' $((nt / 4 * quarter)) c$quarter; done
+    printf 'number_of_modified_sources 0\nnumber_of_sets 4\n'
+    for source in 0 1 2 3; do
+        set_of single UML
+        printf 'source %d\nnumber_of_propagators 2\n' $source
+        for mass in .01 .02; do
+            mass $mass 0
+            echo deflate yes
+            residual 1e-8
+        done
+    done
+    quarks 0 1 2 3 4 5 6 7
+    echo number_of_mesons 8
+    for quark in 0 1 2 3 4 5 6 7; do pion $((nt / 4 * (quark / 2))) $quark; done
+    echo number_of_baryons 0
+}
+# How MILC's Kalkreuter_Ritz computes eigenvectors; milcgpu reads the tolerance alone.
+eigenvectors='fresh_ks_eigen
+forget_ks_eigen
+Max_Rayleigh_iters 1000
+Restart_Rayleigh 10
+Kalkreuter_iters 20
+eigenval_tolerance 1e-8
+error_decrease 0.3
+'
+
+iterations=5000 restarts=20 pairs=0
 case $part in
-masses | three | nine | heavy) ;;
-probe) iterations=10000 restarts=50 slices=1 ;;
+masses | three | nine | heavy) eigenvectors= ;;
+eigen) slices=1 pairs=${VECTORS:-256} ;;
+probe) iterations=10000 restarts=50 slices=1 eigenvectors= ;;
 *) echo "$0: no part '$part'" >&2; exit 2 ;;
 esac
 printf 'prompt 0\nnx %d\nny %d\nnz %d\nnt %d\niseed 5682304\njob_id campaign\n' $nx $ny $nz $nt
@@ -176,8 +208,8 @@ staple_weight 0
 ape_iter 0
 coordinate_origin 0 0 0 0
 time_bc antiperiodic
-max_number_of_eigenpairs 0
-number_of_pbp_masses 0
+max_number_of_eigenpairs $pairs
+${eigenvectors}number_of_pbp_masses 0
 END
     $part $((slice * nt / slices))
     lattice=continue

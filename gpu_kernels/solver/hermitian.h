@@ -1,7 +1,7 @@
 // Eigenvalues and eigenvectors of a dense hermitian matrix, on the host: Householder's reflections to tridiagonal form,
-// then QL with implicit shifts (G. H. Golub and C. F. Van Loan, Matrix Computations, 4th ed., 8.3). All OpenMP threads
-// apply reflections and rotations. Flops for n vectors: 8 m^3 for the tridiagonal form, 5 m^3 for the rotations of QL,
-// 8 n m^2 to reflect the vectors.
+// then QL with implicit shifts (G. H. Golub and C. F. Van Loan, Matrix Computations, 4th ed., 8.3). Up to four OpenMP
+// threads make the matrix tridiagonal if m < 1024; all of them do the rest. Flops for n vectors: 8 m^3 for the
+// tridiagonal form, about 6.5 m^3 for the rotations of QL, 8 n m^2 to reflect the vectors.
 #pragma once
 #include "gpu_kernels/fields/su3.h"
 #include <vector>

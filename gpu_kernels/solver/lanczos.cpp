@@ -231,7 +231,7 @@ LanczosWork lanczos_work(const ModeNumber &density, const NormalOperator &A, int
     // Per block the basis, on average half of it, is read four times for projections and once for G.
     const double dense = sites * (5 * m * m / 2 + taken * m) / block * spinor_bytes(Precision::half);
     return {applications * one.bytes + dense, applications * one.flops + dense_work(m, taken, sites),
-            8 * (8.0 / 3 + 2) * m * m * m}; // eigen_of_hermitian
+            8 * (8.0 / 3 + 2) * m * m * m}; // more than in hermitian.h: learning.cpp's rates were fitted with this
 }
 
 std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOperator &full, const NormalOperator &A,

@@ -751,6 +751,12 @@ TEST_CASE("benchmarks: campaign.sh prints the solves of each part; solves.awk pr
     CHECK(probe.count("\nsource ") == 17);
     CHECK(probe.count("\nmax_cg_iterations 10000\n") == 5);
     CHECK(probe.count("\nidentity\n") == 5);
+    const Run eigen = succeeded(input("eigen 4 4 4 8 warm"));
+    CHECK(eigen.count("\nmax_number_of_eigenpairs 256\nfresh_ks_eigen\n") == 1);
+    CHECK(eigen.count("\ndeflate yes\n") == 8);
+    CHECK(eigen.count("\nt0 6\n") == 1);
+    CHECK(eigen.count("\nr_offset 0 0 0 6\n") == 2);
+    CHECK(probe.count("\nmax_number_of_eigenpairs 0\nnumber_of_pbp_masses 0\n") == 1);
     const std::string heavy = input("heavy 4 4 4 8 warm 1").output;
     CHECK(heavy.find("\nmass 0.02228\nnaik_term_epsilon -0.000335\n") != std::string::npos);
     CHECK(input("heavy 4 4 4 8 l.lat").count("\nreload_serial l.lat\n") == 1);
